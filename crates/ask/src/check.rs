@@ -12,8 +12,9 @@ use wakelab_trace::{Changed, Observations, Options, Recording, WhatIf};
 use crate::error::AskError;
 use crate::input::{
     Import, MachineChoice, Note, change, machine_of, note_without_slices, policy, read_as,
-    recorded_on_itself, recorded_policy, refuse_what_if,
+    recorded_on_itself, refuse_what_if,
 };
+use crate::nearest::nearest;
 
 /// What to check; the fields are options of the command.
 pub struct CheckAsk<'a> {
@@ -67,22 +68,25 @@ impl Checked {
 /// A recording, a machine or a policy that is wrong, or a run that fails.
 pub fn check(ask: &CheckAsk<'_>, runner: &Runner<'_>, note: Note<'_>) -> Result<Checked, AskError> {
     let given = ask.policy.map(|name| policy(name, note)).transpose()?;
-    let (recording, machine, truth): (Recording, Arc<Machine>, Option<Recording>) = match &ask.against {
-        None => {
-            refuse_what_if(ask.what_if)?;
-            let (recording, machine) = recorded_on_itself(ask.recording, ask.import, ask.machine)?;
-            (recording, machine, None)
-        }
+    if ask.against.is_none() {
+        refuse_what_if(ask.what_if)?;
+    }
+    let own = ask.machine.filter(|_| ask.against.is_none());
+    let (recording, itself) = recorded_on_itself(ask.recording, ask.import, own)?;
+    let (name, why) = match ask.policy {
+        Some(name) => (name.to_owned(), None),
+        None => nearest(&recording, &itself, ask.kernel, runner, note)?,
+    };
+    let policy = given.map_or_else(|| policy(&name, note), Ok)?;
+    let name = name.as_str();
+    let (machine, truth): (Arc<Machine>, Option<Recording>) = match &ask.against {
+        None => (itself, None),
         Some(truth) => {
-            let (recording, itself) = recorded_on_itself(ask.recording, ask.import, None)?;
             let machine = ask.machine.map_or(Ok(itself), |choice| machine_of(choice, None, &[]))?;
             let of = ask.import.of.clone();
-            (recording, machine, Some(read_as(truth, &Options { of, ..Options::default() })?))
+            (machine, Some(read_as(truth, &Options { of, ..Options::default() })?))
         }
     };
-    let (nearest, why) = recorded_policy(&recording);
-    let name = ask.policy.unwrap_or(&nearest);
-    let policy = given.map_or_else(|| policy(&nearest, note), Ok)?;
     let (scenario, changed) = match truth {
         None => (replay_on_itself(&recording, &machine, policy, ask.kernel), Changed::default()),
         Some(_) => {
@@ -99,6 +103,5 @@ pub fn check(ask: &CheckAsk<'_>, runner: &Runner<'_>, note: Note<'_>) -> Result<
         Some(truth) => Check::against(&recording, truth, &seen, &machine.name, name),
     };
     check.warn_of_unfinished(&replays, ask.kernel.limit_ns);
-    let why = why.filter(|_| ask.policy.is_none());
     Ok(Checked { check, seeds: ask.seeds.clone(), recording, changed, why, scenario })
 }

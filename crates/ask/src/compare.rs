@@ -13,7 +13,8 @@ use wakelab_sim::{HostProfile, Outcome, Scenario};
 use wakelab_trace::{Changed, Observations, Recording};
 
 use crate::error::{AskError, bad_input};
-use crate::input::{Ask, Note, Question, policy, recorded_policy, replayed_on_itself};
+use crate::input::{Ask, Note, Question, policy, replayed_on_itself};
+use crate::nearest::nearest;
 
 /// How far the replay of a recording on its own machine is from it.
 pub struct Replayed {
@@ -180,9 +181,9 @@ pub fn replayed(
         note("no replay error: a pipe can be read only once, and --repeat asks for several runs");
         return Ok(None);
     };
-    let (name, _) = recorded_policy(&recording);
     // The recorded kernel had its policy built in, whatever `--host` asks of the policies that are compared.
     let kernel = Kernel { host: HostProfile::Mainline, ..kernel };
+    let (name, _) = nearest(&recording, &machine, kernel, runner, note)?;
     let scenario = replay_on_itself(&recording, &machine, policy(&name, note)?, kernel);
     let replays = observe_replays(&scenario, seeds, runner)?;
     let seen: Vec<Observations> = replays.iter().map(|replay| replay.seen.clone()).collect();

@@ -21,7 +21,7 @@ type Result<T> = std::result::Result<T, AskError>;
 /// Receives what a reader should know beside the result, a line at a time.
 pub type Note<'a> = &'a dyn Fn(&str);
 
-/// The policy of recordings that do not tell their kernel.
+/// The policy of recordings that do not tell their kernel, and whose replay under another one is not nearer.
 pub const DEFAULT_KERNEL: &str = "linux-6.12";
 
 /// The machine that made the recording.
@@ -504,7 +504,7 @@ fn can_be_read_again(path: &Path) -> bool {
 
 /// Returns the policy nearest to the recorded kernel's, and why it was chosen. Without a header that tells the kernel
 /// it is [`DEFAULT_KERNEL`].
-pub fn recorded_policy(recording: &Recording) -> (String, Option<String>) {
+pub(crate) fn recorded_policy(recording: &Recording) -> (String, Option<String>) {
     let Some((header, nearest)) =
         recording.header.as_ref().and_then(|header| Some((header, PolicySpec::of_kernel(&header.kernel)?)))
     else {

@@ -34,7 +34,7 @@ pub(crate) struct CheckArgs {
     #[command(flatten)]
     what_if: WhatIfArgs,
     /// Policy nearest to the recorded kernel's; `wakelab policies` lists them, by kernel version too [default: that of
-    /// the kernel that `wakelab record` noted, or linux-6.12]
+    /// the kernel that the recording tells, or the one whose replay comes nearest to it]
     #[arg(long, short, value_name = "POLICY")]
     policy: Option<String>,
     #[command(flatten)]

@@ -185,8 +185,8 @@ fn a_comparison_has_the_error_of_a_replay() {
 fn a_run_on_the_recorded_machine_is_the_replay_of_check() {
     let run = ["run", "demo", "--machine", "recorded", "--policy", "linux-6.12", "--format", "json"];
     let run: Value = serde_json::from_str(&wakelab(&run)).expect("JSON");
-    let check: Value =
-        serde_json::from_str(&wakelab(&["check", "demo", "--seeds", "1", "--format", "json"])).expect("JSON");
+    let check = ["check", "demo", "--policy", "linux-6.12", "--seeds", "1", "--format", "json"];
+    let check: Value = serde_json::from_str(&wakelab(&check)).expect("JSON");
     let metrics = check["metrics"].as_array().expect("a list");
     let replayed = |name: &str| {
         let metric = metrics.iter().find(|metric| metric["name"] == name).expect("the metric");
@@ -201,6 +201,27 @@ fn a_run_on_the_recorded_machine_is_the_replay_of_check() {
         let (run, check) = (value(of_run), replayed(of_check));
         assert!((run - check).abs() <= 0.01 * check, "{of_run}: {run} and {check}");
     }
+}
+
+/// The events of a run do not tell its policy. A limit of time, and few wake-ups, do not choose another one.
+#[test]
+fn a_kernel_that_is_not_told_is_found_by_replays() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("events.txt");
+    let path = path.to_str().expect("text");
+    let found = |policy: &str, loops: u32, more: &[&str]| {
+        let workload = format!("pingpong:pairs=4,loops={loops}");
+        wakelab(&["run", &workload, "--machine", "smp-2", "--policy", policy, "--events", path]);
+        let json = wakelab(&[&["check", path, "--seeds", "1", "--format", "json"], more].concat());
+        let check: Value = serde_json::from_str(&json).expect("JSON");
+        check["policy"].as_str().expect("a name").to_owned()
+    };
+    for policy in ["linux-5.12", "linux-6.12", "linux-6.17"] {
+        assert_eq!(found(policy, 1000, &[]), policy);
+    }
+    assert_eq!(found("linux-6.17", 1000, &["--limit-s", "0.001"]), "linux-6.12");
+    assert_eq!(found("linux-6.17", 100, &[]), "linux-6.12");
+    assert_eq!(found("linux-6.17", 100, &["--policy", "linux-4.15"]), "linux-4.15");
 }
 
 /// A pipe is read once: one run of it has an error, several have none, and a note says why.

@@ -20,6 +20,7 @@
 //! possible in one order of execution is possible in all.
 
 mod between;
+mod bound;
 mod calls;
 mod finish;
 mod lives;

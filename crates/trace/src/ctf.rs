@@ -27,6 +27,7 @@ use crate::TraceError;
 use crate::event::{EventSource, Item, Place, SwitchedOut, What};
 use crate::raw::emitter::{Found, Said, Seen};
 use crate::raw::merge::Merge;
+use crate::raw::release::Release;
 use crate::raw::store::Store;
 use crate::what::{Fields, Key, of_other, state_of_bits, what};
 use metadata::Metadata;
@@ -47,6 +48,7 @@ pub(crate) struct Reader {
     running: FxHashMap<u32, u32>,
     /// The process of each task.
     processes: FxHashMap<u32, u32>,
+    release: Release,
     seen: Seen,
 }
 
@@ -68,12 +70,15 @@ impl Reader {
             }
         })?;
         let parsed = Rc::new(parsed);
+        let mut release = Release::default();
+        release.note(&parsed.kernel_release);
         let mut seen = Seen::default();
         name.clone_into(&mut seen.file);
         let mut reader = Reader {
             files: files.into_iter().map(|file| Packets::new(file, &parsed)).collect(),
             merge: Merge::default(),
             delivered: None,
+            release,
             running: FxHashMap::default(),
             processes: FxHashMap::default(),
             seen,
@@ -139,6 +144,9 @@ impl EventSource for Reader {
     fn next_item(&mut self) -> Result<Option<Item<'_>>, TraceError> {
         if let Some(index) = self.delivered.take() {
             self.advance(index)?;
+        }
+        if self.release.is_new() {
+            return Ok(self.release.item());
         }
         let Some(index) = self.merge.take() else {
             // A file may end with a packet that has no events, but tells that some were left out.

@@ -105,6 +105,9 @@ pub struct Explained {
     pub limited_groups: u64,
     /// Kernel threads that are bound to one CPU, as their names say and the recording does not contradict.
     pub pinned_kernel_threads: u64,
+    /// Tasks that stayed on one CPU while others idled, and are bound there, because the recording does not tell where
+    /// tasks may run.
+    pub bound_tasks: u64,
     /// Events that the recorder says it lost or overwrote.
     pub lost_events: u64,
     /// The recording tells interrupts from tasks, by events or by flags. If not, wake-ups by an interrupt are

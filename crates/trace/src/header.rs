@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What `wakelab record` writes above the events: comments of the form `# wakelab-KEY: VALUE`, a line for each fact.
 //!
+//! `# os release : 6.18.44`, of `perf script --header`, tells the kernel, too.
+//!
 //! perf and every other reader of its text skip them. A reader of wakelab's keeps what it uses, and skips keys that it
 //! does not know, so that later versions can add some:
 //! ```text
@@ -31,6 +33,10 @@ use crate::measured::{Measured, MeasuredWake};
 const BEGIN: &str = "# wakelab-";
 /// The key of the first line.
 const RECORD: &str = "record";
+/// The key of the kernel's release.
+const KERNEL: &str = "kernel";
+/// How `perf script --header` tells the kernel's release.
+const PERF_RELEASE: &str = "# os release :";
 /// The key of what is said of one task.
 pub const TASK: &str = "task";
 /// The key of the CPU time that others used while the machine was measured.
@@ -128,16 +134,24 @@ pub fn word(name: &str) -> String {
     name.chars().map(|c| if escaped(c) { '?' } else { c }).collect()
 }
 
-/// Whether a text is the first line of a header.
+/// Whether a text is the first line of a header that says something, so that events of perf follow.
 pub(crate) fn is_first(text: &str) -> bool {
-    HeaderLine::parse(text).is_some_and(|line| line.key == RECORD)
+    HeaderLine::parse(text).is_some_and(|line| line.key == RECORD || text.starts_with(PERF_RELEASE))
 }
 
 impl<'a> HeaderLine<'a> {
     /// Takes a comment apart; returns `None` if it is another kind of line.
     pub(crate) fn parse(text: &'a str) -> Option<Self> {
+        if let Some(release) = text.strip_prefix(PERF_RELEASE) {
+            return Some(HeaderLine::of_kernel(release.trim()));
+        }
         let (key, value) = text.strip_prefix(BEGIN)?.split_once(':')?;
         Some(HeaderLine { key, value: value.trim() })
+    }
+
+    /// Returns the line that tells the kernel's release.
+    pub(crate) fn of_kernel(release: &'a str) -> Self {
+        HeaderLine { key: KERNEL, value: release }
     }
 
     /// What it says of a task: `pid=18 comm=migration/0 at=begin,end cpus=0 slice_ns=3000000 cgroup=/ autogroup=2`, in
@@ -193,7 +207,7 @@ impl Header {
     pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let mut say = |key: &str, value: &str| out.write_all(line(key, value).as_bytes());
         say(RECORD, &self.made_by)?;
-        say("kernel", &self.kernel)?;
+        say(KERNEL, &self.kernel)?;
         say("boot-options", &self.boot_options)?;
         say("command", &self.command)?;
         if let Some(pid) = self.command_pid {
@@ -224,7 +238,7 @@ impl Header {
         let value = line.value;
         match line.key {
             RECORD => self.made_by = plain(value),
-            "kernel" => self.kernel = plain(value),
+            KERNEL => self.kernel = plain(value),
             "boot-options" => self.boot_options = plain(value),
             "command" => self.command = plain(value),
             "command-pid" => self.command_pid = value.parse().ok(),
@@ -351,6 +365,12 @@ mod tests {
         let unreadable = |text| !HeaderLine::parse(text).expect("a line").is_readable();
         assert!(unreadable("# wakelab-recorder: 7,x") && unreadable("# wakelab-event-cost-ns: -1"));
         assert!(unreadable("# wakelab-command-pid: x"));
+    }
+
+    #[test]
+    fn perf_tells_the_kernel_too() {
+        assert_eq!(read("# os release : 6.12.9-amd64\n").kernel, "6.12.9-amd64");
+        assert_eq!(HeaderLine::parse("# perf version : 6.1.187"), None);
     }
 
     #[test]

@@ -64,7 +64,7 @@ use serde::Serialize;
 use wakelab_machine::Machine;
 use wakelab_workload::Workload;
 
-use event::{EventSource, Item};
+use event::EventSource;
 
 pub use error::TraceError;
 pub use explained::{Explained, Gap, GapCount};
@@ -138,7 +138,8 @@ pub struct Recording {
     /// What it tells about the machine that made it.
     #[serde(skip)]
     pub learnt: Learnt,
-    /// What `wakelab record` wrote about it; `None` if another program made it.
+    /// What `wakelab record` wrote about it. If another program made the recording, it tells the kernel's release, or is
+    /// `None`.
     #[serde(skip)]
     pub header: Option<Header>,
     /// What was taken off the tasks' work for each event; [`Options::event_cost_ns`].
@@ -157,25 +158,6 @@ pub fn read(path: &Path, options: &Options) -> Result<Recording, TraceError> {
     let mut reader = open(path)?;
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
     causal::model(&mut *reader, &name, options)
-}
-
-/// Reads what `wakelab record` wrote about the recording in `path`; `None` if another program made it. A part of it
-/// stands at the end, so all lines are read, but not modelled.
-///
-/// # Errors
-/// Those of [`read`] that are about single lines.
-pub fn read_header(path: &Path) -> Result<Option<Header>, TraceError> {
-    let mut reader = open(path)?;
-    let mut header: Option<Header> = None;
-    while let Some(item) = reader.next_item()? {
-        match item {
-            Item::Header(line) => header.get_or_insert_default().add(&line),
-            // A header begins above the first event.
-            Item::Event(_) if header.is_none() => break,
-            _ => {}
-        }
-    }
-    Ok(header)
 }
 
 /// Returns the reader of a file or folder.

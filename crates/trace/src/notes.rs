@@ -76,9 +76,8 @@ impl Recording {
 /// How it was made, as its header says.
 fn made(header: &Header, recording: &Recording) -> Vec<String> {
     let of = if header.command.is_empty() { String::new() } else { format!(": {}", header.command) };
-    let mut notes = vec![
-        printable(&format!("recorded by {} on Linux {}{of}", header.made_by, header.kernel)).into_owned(),
-    ];
+    let by = if header.made_by.is_empty() { String::new() } else { format!(" by {}", header.made_by) };
+    let mut notes = vec![printable(&format!("recorded{by} on Linux {}{of}", header.kernel)).into_owned()];
     notes.extend(header.patched_kernel().map(|sentence| printable(&sentence).into_owned()));
     if recording.recorder_ns > 0 {
         notes.push(format!(
@@ -275,6 +274,14 @@ fn assumptions(explained: &Explained) -> Vec<String> {
     note(
         explained.realtime_tasks > 0,
         format!("{} simulated as fair tasks of nice -20", are(explained.realtime_tasks, "real-time task")),
+    );
+    note(
+        explained.bound_tasks > 0,
+        format!(
+            "{} bound to one CPU each, because tasks that may run elsewhere do not stay on a busy CPU while others idle \
+             (--cpus says where they may run)",
+            are(explained.bound_tasks, "task")
+        ),
     );
     note(
         explained.limited_groups > 0,

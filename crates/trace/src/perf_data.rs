@@ -21,6 +21,7 @@ mod tests;
 use crate::TraceError;
 use crate::event::{EventSource, Item, Place};
 use crate::raw::emitter::{Emitter, Found};
+use crate::raw::release::Release;
 use crate::raw::store::{Store, number};
 use crate::trace_dat::head::layouts;
 use attributes::Attributes;
@@ -32,6 +33,9 @@ pub(crate) const MAGIC: &[u8] = b"PERFILE2";
 /// The most that may wait for the end of a round.
 const WAITING_BYTES_MAX: usize = 1 << 30;
 
+/// The number of the part that has the kernel's release (HEADER_OSRELEASE in tools/perf/util/header.h).
+pub(crate) const RELEASE_PART: u64 = 4;
+
 /// The length of the file's header, where it is not written to a pipe.
 const HEADER_BYTES: u64 = 104;
 
@@ -40,6 +44,7 @@ pub(crate) struct Reader {
     store: Store,
     records: Records,
     attributes: Attributes,
+    release: Release,
     emitter: Emitter,
     /// The bytes of records that wait.
     data: Vec<u8>,
@@ -73,6 +78,7 @@ impl Reader {
             let mut bytes = [0; 8];
             store.read(at, &mut bytes, "the head of a perf file").map(|()| number(&bytes, false))
         };
+        let mut release = Release::default();
         let (mut begin, mut end) = (16, store.bytes());
         match word(8)? {
             // Written to a pipe: attributes and layouts are records.
@@ -83,11 +89,21 @@ impl Reader {
                 store.check(begin, end, "records")?;
                 end += begin;
                 const LAYOUTS: u64 = 1 << 1;
-                if word(72)? & LAYOUTS == 0 {
+                let parts = word(72)?;
+                if parts & LAYOUTS == 0 {
                     return Err(no_layouts(&store, 72));
                 }
                 // The first part behind the records, because it has the lowest number.
                 emitter = layouts(&store, word(end)?)?;
+                if parts & 1 << RELEASE_PART != 0 {
+                    let before = (parts & ((1 << RELEASE_PART) - 1)).count_ones();
+                    let place = end + 16 * u64::from(before);
+                    release.note(&text_of_part(&store.part(
+                        word(place)?,
+                        word(place + 8)?,
+                        "the release",
+                    )?));
+                }
             }
             other => {
                 let expected = format!("a header of {HEADER_BYTES} or 16 bytes");
@@ -98,6 +114,7 @@ impl Reader {
             store,
             records: Records::new(begin, end),
             attributes,
+            release,
             emitter,
             data: Vec::new(),
             waiting: Vec::new(),
@@ -138,6 +155,7 @@ impl Reader {
                     let at = self.records.skip(&self.store, length)?;
                     self.emitter = layouts(&self.store, at)?;
                 }
+                Kind::Release(text) => self.release.note(&text),
                 Kind::Skip(length) => {
                     self.records.skip(&self.store, length)?;
                 }
@@ -172,14 +190,11 @@ impl Reader {
         (self.delivered, self.sorted) = (0, 0);
     }
 
-    /// Returns the next record, and notes what it says about names.
-    fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
-        if self.delivered == self.sorted {
-            self.fill()?;
-        }
-        let Some(record) = self.waiting[..self.sorted].get(self.delivered) else { return Ok(None) };
+    /// Returns the next record that can be delivered; `None` at the end.
+    fn next_record(&mut self) -> Option<Record> {
+        let record = *self.waiting[..self.sorted].get(self.delivered)?;
         self.delivered += 1;
-        Ok(Some(*record))
+        Some(record)
     }
 
     /// Notes names, unless they are those of a container.
@@ -200,7 +215,13 @@ impl Reader {
 
 impl EventSource for Reader {
     fn next_item(&mut self) -> Result<Option<Item<'_>>, TraceError> {
-        let Some(record) = self.next_record()? else {
+        if self.delivered == self.sorted {
+            self.fill()?;
+        }
+        if self.release.is_new() {
+            return Ok(self.release.item());
+        }
+        let Some(record) = self.next_record() else {
             let at_end = std::mem::take(&mut self.lost_at_end);
             let count = self.lost_in_all.saturating_sub(self.lost).saturating_add(at_end);
             self.lost_in_all = 0;
@@ -250,6 +271,11 @@ impl EventSource for Reader {
     fn file(&self) -> &str {
         self.store.name()
     }
+}
+
+/// Returns the text of a part that has its length before it.
+pub(crate) fn text_of_part(part: &[u8]) -> String {
+    String::from_utf8_lossy(part.get(4..).unwrap_or_default()).trim_end_matches('\0').to_owned()
 }
 
 fn no_layouts(store: &Store, byte: u64) -> TraceError {

@@ -116,6 +116,9 @@ impl Reader {
 impl EventSource for Reader {
     fn next_item(&mut self) -> Result<Option<Item<'_>>, TraceError> {
         self.advance()?;
+        if self.index.release.is_new() {
+            return Ok(self.index.release.item());
+        }
         let Some(number) = self.merge.take() else { return self.seen.check_end().map(|()| None) };
         let Some(bundle) = self.open.get_mut(&number) else { return Ok(Some(Item::Unfinished)) };
         let (entry, cpu) = (*bundle.entry(), bundle.cpu);

@@ -74,6 +74,11 @@ impl KnownTasks {
         }
     }
 
+    /// Whether a comment says anything of a task.
+    pub(crate) fn any(&self) -> bool {
+        !self.by_tid.is_empty()
+    }
+
     pub(crate) fn get(&self, tid: u32) -> Option<&Known> {
         self.by_tid.get(&tid)
     }
@@ -99,7 +104,7 @@ pub(crate) fn cpus(list: &str) -> Option<Vec<u32>> {
 
 /// The CPUs on which a task ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RanOn {
+pub(crate) enum RanOn {
     None,
     One(u32),
     Several,
@@ -244,8 +249,14 @@ pub(crate) struct Tracked {
     bursts: Vec<Burst>,
     pub(crate) name: String,
     prio: Option<i32>,
-    ran_on: RanOn,
-    runs_on: Option<u32>,
+    pub(crate) ran_on: RanOn,
+    /// It became runnable on a busy CPU while another one idled, and has not run since.
+    pub(crate) beside_idle: bool,
+    /// How often it did so and then ran on the same CPU as before, since it came there.
+    pub(crate) stayed: u32,
+    /// The CPU to which it is bound by that (causal/bound.rs).
+    pub(crate) stays_on: Option<u32>,
+    pub(crate) runs_on: Option<u32>,
 }
 
 impl Tracked {
@@ -294,6 +305,9 @@ impl Tracked {
             name: name.comm.to_owned(),
             prio: name.prio,
             ran_on: RanOn::None,
+            beside_idle: false,
+            stayed: 0,
+            stays_on: None,
             runs_on: None,
         }
     }
@@ -490,7 +504,7 @@ impl Tracked {
         from
     }
 
-    /// Returns the CPU to which it is bound by its name, unless it was seen elsewhere.
+    /// Returns the CPU to which a kernel thread is bound by its name, unless it was seen elsewhere.
     fn bound_cpu(&self, nr_cpus: u32) -> Option<u32> {
         let cpu = kernel::bound_cpu(&self.name).filter(|&cpu| cpu < nr_cpus)?;
         (self.ran_on == RanOn::None || self.ran_on == RanOn::One(cpu)).then_some(cpu)
@@ -589,6 +603,7 @@ pub(crate) fn workload(
             weight: task.prio.map_or(1024, kernel::weight),
             slice_ns: known.and_then(|known| known.slice_ns),
             allowed: bound_cpu
+                .or(task.stays_on)
                 .map(|cpu| vec![cpu])
                 .or_else(|| known.and_then(|known| known.allowed.as_ref().map(|cpus| cpus.to_vec()))),
             last_cpu: if task.parent.is_some() { None } else { task.last_cpu },

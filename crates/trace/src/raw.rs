@@ -4,6 +4,7 @@
 pub(crate) mod emitter;
 pub(crate) mod layout;
 pub(crate) mod merge;
+pub(crate) mod release;
 #[cfg(test)]
 pub(crate) mod same;
 pub(crate) mod store;

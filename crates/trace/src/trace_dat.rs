@@ -20,6 +20,7 @@ use crate::TraceError;
 use crate::event::{EventSource, Item, Place};
 use crate::raw::emitter::{Emitter, Found};
 use crate::raw::merge::Merge;
+use crate::raw::release::Release;
 use crate::raw::store::Store;
 use head::{Clock, Head};
 use pages::Pages;
@@ -31,6 +32,7 @@ pub(crate) const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 pub(crate) struct Reader {
     store: Store,
     clock: Clock,
+    release: Release,
     emitter: Emitter,
     cpus: Vec<Pages>,
     merge: Merge,
@@ -40,9 +42,10 @@ pub(crate) struct Reader {
 
 impl Reader {
     pub(crate) fn new(store: Store) -> Result<Self, TraceError> {
-        let Head { emitter, clock, cpus } = head::read(&store)?;
+        let Head { emitter, clock, release, cpus } = head::read(&store)?;
         let cpus: Vec<Pages> = cpus.into_iter().map(|(cpu, data)| Pages::new(cpu, data)).collect();
-        let mut reader = Reader { store, clock, emitter, cpus, merge: Merge::default(), delivered: None };
+        let mut reader =
+            Reader { store, clock, release, emitter, cpus, merge: Merge::default(), delivered: None };
         (0..reader.cpus.len()).try_for_each(|index| reader.advance(index))?;
         Ok(reader)
     }
@@ -61,6 +64,9 @@ impl EventSource for Reader {
     fn next_item(&mut self) -> Result<Option<Item<'_>>, TraceError> {
         if let Some(index) = self.delivered.take() {
             self.advance(index)?;
+        }
+        if self.release.is_new() {
+            return Ok(self.release.item());
         }
         let Some(index) = self.merge.take() else {
             return self.emitter.seen.check_end().map(|()| None);

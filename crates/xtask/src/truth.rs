@@ -379,8 +379,8 @@ fn page(programs: &[Program], args: &TruthArgs, nr_cpus: usize) -> Result<String
     }
     out.push_str(
         "\n## From the scheduler's events alone\n\nThe same recordings without messages, calls of futex(2), interrupts, \
-         and what `wakelab record` measured and noted: what `perf sched record` has. The policy is the default one, \
-         because the kernel is not known, and the service is what takes most of the CPU time.\n",
+         and what `wakelab record` measured and noted, but for the kernel\'s release, which perf notes, too: what `perf \
+         sched record` has. Its patch is not known, and the service is what takes most of the CPU time.\n",
     );
     for (side, title) in [all.as_str(), "1 CPU"].iter().enumerate() {
         table(&mut out, &format!("Scheduler's events alone, {title}"), programs, |program, figure| {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Recordings as others make them: the scheduler's events alone, without messages, calls of futex(2), interrupts, and
-//! what `wakelab record` measured and noted.
+//! what `wakelab record` measured and noted, but for the kernel's release, which perf notes in every file, and which
+//! `perf script --header` prints.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -27,7 +28,11 @@ pub(crate) fn strip(from: &Path, to: &Path) -> Result<()> {
     let mut out = BufWriter::new(File::create(to)?);
     for line in text.split(b'\n') {
         let line = line?;
-        if is_bare(&line) {
+        if let Some(release) = line.strip_prefix(b"# wakelab-kernel: ") {
+            out.write_all(b"# os release : ")?;
+            out.write_all(release)?;
+            out.write_all(b"\n")?;
+        } else if is_bare(&line) {
             out.write_all(&line)?;
             out.write_all(b"\n")?;
         }

@@ -55,6 +55,7 @@ impl Model {
             self.learnt.measured = header.measured.clone();
             self.learnt.event_cost_ns = header.event_cost_ns.unwrap_or(0);
         }
+        self.bind_stayers();
         let service = self.mark_service(file, &options.of)?;
         let observed = self.observations();
         self.settle_calls();

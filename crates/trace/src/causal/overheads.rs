@@ -156,7 +156,7 @@ impl Model {
 
     /// Whether a recorder made the recording. Others may be exports of a simulation, where a system call takes as
     /// little time as the machine's costs say, so that time does not tell calls apart.
-    fn is_recorded(&self) -> bool {
+    pub(super) fn is_recorded(&self) -> bool {
         self.header.as_ref().is_some_and(|header| !header.made_by.is_empty())
     }
 

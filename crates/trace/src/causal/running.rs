@@ -239,6 +239,8 @@ impl Model {
         let task = self.task(index);
         task.rename(name);
         let from = task.ran_last_on(cpu);
+        let stays = std::mem::take(&mut task.beside_idle);
+        task.stayed = if from == Some(cpu) { task.stayed + u32::from(stays) } else { 0 };
         task.state = State::Running { cpu, since_ns };
         task.wake_while_running = None;
         task.burst_since_ns = since_ns;
@@ -341,6 +343,7 @@ impl Model {
         self.stop(index, now_ns, state);
         if why == SwitchedOut::Runnable {
             self.task(index).watched.preempted(now_ns);
+            self.task(index).beside_idle = next.tid != 0 && self.cpus.iter().any(|cpu| cpu.on == OnCpu::Idle);
         }
         self.explained.tasks_exited += u64::from(why == SwitchedOut::Exited);
     }

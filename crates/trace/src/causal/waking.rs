@@ -68,7 +68,10 @@ impl Model {
         task.rename(name);
         task.last_cpu.get_or_insert(last_cpu);
         match task.state {
-            State::Blocked { since_ns, position } => self.end_wait(index, &wake, since_ns, position),
+            State::Blocked { since_ns, position } => {
+                self.note_runnable_on(last_cpu, index);
+                self.end_wait(index, &wake, since_ns, position);
+            }
             // The task may be about to leave the CPU with its state changed already. Then this wake-up ends the wait
             // that has not begun yet. The next switch-in shows whether it is so (see end_unseen_wait).
             State::Running { .. } => task.wake_while_running = Some(wake),

@@ -55,6 +55,8 @@ pub(crate) struct Metadata {
     pub(crate) packet_header: Option<Rc<Type>>,
     /// Ticks of the clock in a second.
     pub(crate) clock_hz: u64,
+    /// As `uname -r` prints it; empty if it is not told.
+    pub(crate) kernel_release: String,
     pub(crate) streams: FxHashMap<u64, Stream>,
     /// By the stream's id, and theirs.
     pub(crate) events: FxHashMap<(u64, u64), Event>,
@@ -286,6 +288,7 @@ impl<'a> Parser<'a, '_> {
                 };
                 self.metadata.streams.insert(number("id").unwrap_or(0), stream);
             }
+            "env" => self.metadata.kernel_release = words("kernel_release").unwrap_or_default().to_owned(),
             "event" => {
                 let event = Event {
                     name: words("name").unwrap_or_default().to_owned(),

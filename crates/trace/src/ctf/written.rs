@@ -14,7 +14,7 @@ trace {
 	byte_order = le;
 	packet.header := struct { uint32_t magic; uint8_t uuid[16]; uint32_t stream_id; };
 };
-env { domain = "kernel"; tracer_name = "lttng-modules"; };
+env { domain = "kernel"; kernel_release = "6.12.9"; tracer_name = "lttng-modules"; };
 clock { name = "monotonic"; freq = 1000000000; offset = 1700000000000000000; };
 typealias integer { size = 27; align = 1; signed = false; map = clock.monotonic.value; } := uint27_clock_t;
 typealias integer { size = 64; align = 8; signed = false; map = clock.monotonic.value; } := uint64_clock_t;

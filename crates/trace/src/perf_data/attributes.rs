@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 
 use crate::TraceError;
 use crate::perf_data::records::{HEAD_BYTES, Kind, Record, Says};
+use crate::perf_data::{RELEASE_PART, text_of_part};
 use crate::raw::store::{Store, number};
 
 /// Fields of a sample, in the order in which it has them, as far as the event's own bytes.
@@ -151,6 +152,12 @@ impl Attributes {
             66 => Fields(body).u32().map(|length| Kind::Layouts(u64::from(length).next_multiple_of(8))),
             68 => Some(Kind::Round),
             71 => Fields(body).u64().map(Kind::Skip),
+            80 => match body.split_at_checked(8) {
+                Some((part, text)) if number(part, false) == RELEASE_PART => {
+                    Some(Kind::Release(text_of_part(text)))
+                }
+                _ => Some(Kind::Ignored),
+            },
             _ => Some(Kind::Ignored),
         };
         read.ok_or_else(|| {

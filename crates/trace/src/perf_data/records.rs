@@ -19,6 +19,8 @@ pub(crate) enum Kind {
     Waits(Record),
     /// The layouts of events, of this length, come behind the record.
     Layouts(u64),
+    /// The kernel has this release.
+    Release(String),
     /// This number of bytes behind the record is none.
     Skip(u64),
 }

@@ -12,12 +12,14 @@ use rustc_hash::FxHashMap;
 use crate::TraceError;
 use crate::perfetto::message::kind_of;
 use crate::perfetto::wire::{Broken, Message, Span, Value};
+use crate::raw::release::Release;
 use crate::raw::store::{Reading, Store};
 
 /// Fields of Trace, TracePacket, FtraceEventBundle, CompactSched and FtraceEvent.
 const TRACE_PACKET: u64 = 1;
 const PACKET_BUNDLE: u64 = 1;
 const PACKET_PROCESS_TREE: u64 = 2;
+const PACKET_SYSTEM: u64 = 45;
 const PACKET_PACKED: u64 = 50;
 const PACKET_MACHINE: u64 = 98;
 pub(crate) const BUNDLE_EVENT: u64 = 2;
@@ -59,6 +61,7 @@ pub(crate) struct Index {
     pub(crate) has_forks: bool,
     /// The file has events in the compact form.
     pub(crate) is_compact: bool,
+    pub(crate) release: Release,
     /// The machine whose events were found; 0 is the one that recorded.
     machine: Option<u64>,
 }
@@ -118,6 +121,7 @@ impl Index {
                     }
                 }
                 PACKET_PROCESS_TREE => self.process_tree(data, span).map_err(broken)?,
+                PACKET_SYSTEM => self.system(data, span).map_err(broken)?,
                 PACKET_PACKED if packed_bytes.is_none() => {
                     let data = self.unpack(store, begin, &data[span.0..span.1])?;
                     self.packed(store, begin, length as u32, &data)?;
@@ -208,6 +212,23 @@ impl Index {
             }
         }
         Ok(first_ns)
+    }
+
+    /// Notes the kernel's release (SystemInfo, and Utsname in it).
+    fn system(&mut self, data: &[u8], span: Span) -> Result<(), Broken> {
+        const NAMES: u64 = 1;
+        const RELEASE: u64 = 3;
+        let mut system = Message::new(data, span);
+        while let Some((field, value)) = system.next()? {
+            let (NAMES, Value::Bytes(span)) = (field, value) else { continue };
+            let mut names = Message::new(data, span);
+            while let Some((field, value)) = names.next()? {
+                if let (RELEASE, Value::Bytes((begin, end))) = (field, value) {
+                    self.release.note(&String::from_utf8_lossy(&data[begin..end]));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Notes the process of each task that the system had.

@@ -118,11 +118,13 @@ fn small() -> Vec<u8> {
     let process = Out::default().number(1, 10).number(2, 1);
     let thread = Out::default().number(1, 11).bytes(2, b"sleep").number(3, 10);
     let tree = Out::default().message(1, &process).message(2, &thread);
+    let names = Out::default().bytes(1, b"Linux").bytes(3, b"6.12.9");
     let packets = [
         Out::default().message(2, &tree).number(10, 1),
         packet(&later),
         packet(&first),
         Out::default().bytes(50, &packed),
+        Out::default().message(45, &Out::default().message(1, &names)),
     ];
     packets.iter().fold(Out::default(), |file, packet| file.message(1, packet)).0
 }

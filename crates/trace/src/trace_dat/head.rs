@@ -7,6 +7,7 @@
 
 use crate::raw::emitter::Emitter;
 use crate::raw::layout::Layout;
+use crate::raw::release::Release;
 use crate::raw::store::{Reading, Store};
 use crate::trace_dat::MAGIC;
 use crate::trace_dat::pages::{Chunked, Data, Shape, unpack};
@@ -19,6 +20,7 @@ const PAGE_BYTES_MAX: u32 = 1 << 20;
 pub(crate) struct Head {
     pub(crate) emitter: Emitter,
     pub(crate) clock: Clock,
+    pub(crate) release: Release,
     /// Where the events of each CPU are.
     pub(crate) cpus: Vec<(u32, Data)>,
 }
@@ -52,6 +54,7 @@ const CMDLINES: u16 = 21;
 /// Options of both versions.
 const BUFFER: u16 = 3;
 const TRACECLOCK: u16 = 4;
+const UNAME: u16 = 5;
 const OFFSET: u16 = 7;
 const TSC2NSEC: u16 = 14;
 
@@ -60,6 +63,7 @@ const TSC2NSEC: u16 = 14;
 struct Parts {
     emitter: Emitter,
     clock: Clock,
+    release: Release,
     clock_name: String,
     page_bytes: u32,
     /// The layout of a page's header.
@@ -157,7 +161,7 @@ impl Parts {
                 cpus.push((cpu, data(at, bytes)));
             }
         }
-        Ok(Head { emitter: self.emitter, clock: self.clock, cpus })
+        Ok(Head { emitter: self.emitter, clock: self.clock, release: self.release, cpus })
     }
 
     fn version_6(&mut self, mut reading: Reading<'_>) -> Result<(), TraceError> {
@@ -312,6 +316,12 @@ impl Parts {
                 if let Some((clock, _)) = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')) {
                     self.clock_name = clock.to_owned();
                 }
+            }
+            UNAME => {
+                // `Linux HOST 6.12.1 x86_64`
+                let text = reading.part(bytes.into(), "the kernel's release")?;
+                let text = String::from_utf8_lossy(&text);
+                self.release.note(text.split(' ').nth(2).unwrap_or_default());
             }
             OFFSET => {
                 let text = reading.part(bytes.into(), "the offset of the clock")?;

@@ -174,6 +174,10 @@ pub(crate) fn small(order: Order) -> Vec<u8> {
     out.number(4, 2);
     out.number(clock.len() as u64, 4);
     out.text(clock);
+    let names = "Linux host 6.12.9 x86_64\0";
+    out.number(5, 2);
+    out.number(names.len() as u64, 4);
+    out.text(names);
     out.number(0, 2);
     out.text("flyrecord\0");
     let mut at = PAGE_BYTES as u64;

@@ -3,6 +3,7 @@
 //! fixtures.
 
 mod barriers;
+mod bound;
 mod causal;
 mod damaged_bytes;
 mod executor;
