@@ -10,7 +10,8 @@
 //! 43,000, 60,011 and 17,010: (10,941 + 1 + 10,938) / 60,010 = 0.365. One under linux-6.17 has 32,135, 60,010 and
 //! 27,884: 0.002. So it is linux-6.17.
 //!
-//! Cost: three replays for each kernel. It fails where the kernel's patches, and not its version, decide where wakees go.
+//! Cost: three replays for each kernel. It fails where the kernel's patches, and not its version, decide where wakees
+//! go.
 
 use std::sync::Arc;
 

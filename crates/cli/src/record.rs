@@ -50,7 +50,7 @@ pub(crate) struct RecordArgs {
     /// Leave out interrupts and timers. Wake-ups by them are attributed to the interrupted task then
     #[arg(long)]
     no_irq: bool,
-    /// Leave out messages over sockets. What woke nobody must be inferred then
+    /// Leave out messages over sockets and POSIX message queues. What woke nobody must be inferred then
     #[arg(long)]
     no_flow: bool,
     /// Record messages over pipes and eventfds, too. What woke nobody must be inferred without it. Every call of the

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! System calls that use pipes and eventfds, and those that open, copy and close descriptors: which of the kernel's
-//! events are recorded of them, and what these say.
+//! System calls that use pipes, eventfds and POSIX message queues, and those that open, copy and close descriptors:
+//! which of the kernel's events are recorded of them, and what these say.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -35,6 +35,9 @@ enum OnExec {
     Stays,
 }
 
+/// A message of a queue counts as one byte, whatever its length, because a queue has room for a number of messages.
+const MESSAGE_BYTES: u64 = 1;
+
 /// What a call does with descriptors. Names are those of arguments in its event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Effect {
@@ -48,6 +51,12 @@ enum Effect {
     Open(OnExec),
     Eventfd(OnExec),
     Pipe(OnExec),
+    /// Returns a new descriptor of a message queue, which an exec closes.
+    Queue,
+    /// Sends a message to a queue.
+    Send(&'static str),
+    /// Receives a message from a queue.
+    Receive(&'static str),
     /// Opens two descriptors that are no pipe.
     OpenTwo(OnExec),
     /// Returns a copy of a descriptor, which has the lowest number.
@@ -62,7 +71,7 @@ enum Effect {
 const IF_FLAG: OnExec = OnExec::If("flags", CLOEXEC);
 
 /// The calls that are recorded.
-const CALLS: [(&str, Effect); 45] = [
+const CALLS: [(&str, Effect); 47] = [
     ("read", Effect::Read("fd")),
     ("readv", Effect::Read("fd")),
     ("write", Effect::Write("fd", "count")),
@@ -107,14 +116,32 @@ const CALLS: [(&str, Effect); 45] = [
     ("userfaultfd", Effect::Open(IF_FLAG)),
     ("io_uring_setup", Effect::Open(OnExec::Closes)),
     ("bpf", Effect::Open(OnExec::Closes)),
-    ("mq_open", Effect::Open(OnExec::If("oflag", CLOEXEC))),
+    ("mq_open", Effect::Queue),
+    ("mq_timedsend", Effect::Send("mqdes")),
+    ("mq_timedreceive", Effect::Receive("mqdes")),
     ("landlock_create_ruleset", Effect::Open(OnExec::Closes)),
 ];
 
+/// Which calls are recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// All but those of queues.
+    pub(crate) descriptors: bool,
+    /// Those that open message queues, send and receive. Few programs make them, so they cost nothing else.
+    pub(crate) queues: bool,
+}
+
+impl Effect {
+    fn is_of_queue(self) -> bool {
+        matches!(self, Effect::Queue | Effect::Send(_) | Effect::Receive(_))
+    }
+}
+
 /// Returns the events of these calls that the kernel has, in `folder`. Kernels lack the older ones of two calls.
-pub(crate) fn events(folder: &Path) -> Vec<String> {
-    let all = CALLS.into_iter().flat_map(|(name, effect)| {
-        let enter = !matches!(effect, Effect::Open(OnExec::Stays | OnExec::Closes));
+pub(crate) fn events(folder: &Path, wanted: Wanted) -> Vec<String> {
+    let is_wanted = |effect: Effect| if effect.is_of_queue() { wanted.queues } else { wanted.descriptors };
+    let all = CALLS.into_iter().filter(|(_, effect)| is_wanted(*effect)).flat_map(|(name, effect)| {
+        let enter = !matches!(effect, Effect::Open(OnExec::Stays | OnExec::Closes) | Effect::Queue);
         let exit = !matches!(effect, Effect::Close | Effect::CloseRange);
         [(ENTER, enter), (EXIT, exit)]
             .into_iter()
@@ -204,7 +231,7 @@ impl Calls {
     fn enter(&mut self, tid: u32, process: u32, effect: Effect, arguments: &str) -> Said {
         let fd = |name: &str| argument(arguments, name).and_then(|fd| u32::try_from(fd).ok());
         let writes = match effect {
-            Effect::Write(name, _) | Effect::Move(_, name) => {
+            Effect::Write(name, _) | Effect::Move(_, name) | Effect::Send(name) => {
                 fd(name).and_then(|fd| self.descriptors.open_on(process, fd))
             }
             // The kernel closes a descriptor first, and the number can be given again before the call ends.
@@ -221,7 +248,11 @@ impl Calls {
             _ => None,
         };
         self.pending.insert(tid, Pending { effect, arguments: arguments.to_owned(), writes });
-        let asked = if let Effect::Write(_, count) = effect { argument(arguments, count) } else { None };
+        let asked = match effect {
+            Effect::Write(_, count) => argument(arguments, count),
+            Effect::Send(_) => Some(MESSAGE_BYTES),
+            _ => None,
+        };
         writes.map_or(Said::Nothing, |channel| Said::Writes(channel, asked))
     }
 
@@ -241,10 +272,21 @@ impl Calls {
     fn exit(&mut self, process: u32, effect: Effect, entered: Option<Pending>, value: i64) -> Said {
         let arguments = entered.as_ref().map_or("", |call| call.arguments.as_str());
         let number = |name: &str| argument(arguments, name).and_then(|value| u32::try_from(value).ok());
-        if let Effect::Read(_) | Effect::Write(..) | Effect::Move(..) = effect {
-            let bytes = u64::try_from(value).unwrap_or(0);
+        if let Effect::Read(_) | Effect::Write(..) | Effect::Move(..) | Effect::Send(_) | Effect::Receive(_) =
+            effect
+        {
+            let bytes = match effect {
+                Effect::Send(_) | Effect::Receive(_) => {
+                    if value < 0 {
+                        0
+                    } else {
+                        MESSAGE_BYTES
+                    }
+                }
+                _ => u64::try_from(value).unwrap_or(0),
+            };
             let read = match effect {
-                Effect::Read(fd) | Effect::Move(fd, _) if bytes > 0 => {
+                Effect::Read(fd) | Effect::Move(fd, _) | Effect::Receive(fd) if bytes > 0 => {
                     number(fd).and_then(|fd| self.descriptors.open_on(process, fd))
                 }
                 _ => None,
@@ -268,6 +310,10 @@ impl Calls {
             Effect::Eventfd(on_exec) => {
                 let channel = Some(all.add_channel(Kind::Eventfd));
                 all.opened(process, 0, value, Descriptor { channel, close_on_exec: closes(on_exec) });
+            }
+            Effect::Queue => {
+                let channel = Some(all.add_channel(Kind::Queue));
+                all.opened(process, 0, value, Descriptor { channel, close_on_exec: true });
             }
             Effect::Pipe(on_exec) => all.opened_two(process, Some(Kind::Pipe), closes(on_exec)),
             Effect::OpenTwo(on_exec) => all.opened_two(process, None, closes(on_exec)),
@@ -426,6 +472,24 @@ mod tests {
     }
 
     #[test]
+    fn a_queue_is_shared_by_a_fork() {
+        let mut all = calls();
+        event(&mut all, 7, "syscalls:sys_exit_mq_open", "0x3");
+        event(&mut all, 7, "sched:sched_process_fork", "comm=a pid=7 child_comm=a child_pid=8");
+        let arguments =
+            "mqdes: 0x00000003, u_msg_ptr: 0x7f, msg_len: 0x00000040, msg_prio: 0x0, timeout: 0x0";
+        let sent = call(&mut all, 7, "mq_timedsend", arguments, "0x0");
+        assert_eq!(sent, [Said::Writes(0, Some(1)), Said::Ended { bytes: 1, read: None }]);
+        let received = call(&mut all, 8, "mq_timedreceive", arguments, "0x40");
+        assert_eq!(received, [Said::Nothing, Said::Ended { bytes: 1, read: Some(0) }]);
+        // It would have waited (EAGAIN).
+        let sent = call(&mut all, 7, "mq_timedsend", arguments, "0xfffffffffffffff5");
+        assert_eq!(sent[1], Said::Ended { bytes: 0, read: None });
+        event(&mut all, 8, "sched:sched_process_exec", "filename=/bin/a pid=8 old_pid=8");
+        assert_eq!(call(&mut all, 8, "mq_timedreceive", arguments, "0x40")[1], Said::Nothing);
+    }
+
+    #[test]
     fn other_events_are_left_alone() {
         let mut all = calls();
         assert_eq!(event(&mut all, 7, "sched:sched_switch", "x"), Said::OtherEvent);
@@ -438,6 +502,17 @@ mod tests {
             std::fs::create_dir_all(folder.path().join("syscalls").join(name)).expect("a folder");
         }
         let expected = ["syscalls:sys_enter_read", "syscalls:sys_exit_read", "syscalls:sys_enter_close"];
-        assert_eq!(events(folder.path()), expected);
+        let wanted = |descriptors, queues| Wanted { descriptors, queues };
+        assert_eq!(events(folder.path(), wanted(true, false)), expected);
+        for name in ["sys_exit_mq_open", "sys_enter_mq_timedsend", "sys_exit_mq_timedsend"] {
+            std::fs::create_dir_all(folder.path().join("syscalls").join(name)).expect("a folder");
+        }
+        let of_queues = [
+            "syscalls:sys_exit_mq_open",
+            "syscalls:sys_enter_mq_timedsend",
+            "syscalls:sys_exit_mq_timedsend",
+        ];
+        assert_eq!(events(folder.path(), wanted(false, true)), of_queues);
+        assert_eq!(events(folder.path(), wanted(true, true)), [&expected[..], &of_queues].concat());
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Which file descriptors of which process are open on which pipe or eventfd, followed from system call to system call.
+//! Which descriptors of which process are open on which pipe, eventfd or message queue, followed from call to call.
 //!
 //! The kernel's events name descriptors, not files, and do not tell the two descriptors of a new pipe. They follow from
 //! a rule of POSIX: the kernel takes the lowest numbers that are free. So a table holds all descriptors of a process,
@@ -19,17 +19,19 @@
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-/// A pipe or an eventfd of a recording, from 0.
+/// A pipe, an eventfd or a message queue of a recording, from 0.
 pub(crate) type ChannelId = usize;
 
 /// What a channel is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Pipe,
     Eventfd,
+    /// A POSIX message queue.
+    Queue,
 }
 
-/// A pipe or an eventfd.
+/// A pipe, an eventfd or a message queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Channel {
     pub(crate) kind: Kind,

@@ -13,7 +13,7 @@ pub enum Group {
     Sched,
     /// Interrupts and timers: they tell wake-ups by an interrupt from wake-ups by the interrupted task.
     Irq,
-    /// Messages over sockets, those that wake nobody included.
+    /// Messages over sockets and POSIX message queues, those that wake nobody included.
     Flow,
     /// Calls of sched_yield, which look like preemptions otherwise. While they are recorded, every system call of the
     /// machine takes the kernel's slow path.
@@ -64,7 +64,7 @@ const EVENTS: [(Group, &str); 26] = [
 pub(crate) struct Selection {
     /// Those that perf records, as `SUBSYSTEM:EVENT`.
     pub(crate) events: Vec<&'static str>,
-    /// Events of system calls that tell of messages over pipes and eventfds; empty if they are not wanted.
+    /// Events of system calls that tell of messages over pipes, eventfds and message queues.
     pub(crate) calls: Vec<String>,
     /// Those that this kernel does not have.
     pub(crate) absent: Vec<&'static str>,
@@ -78,12 +78,14 @@ pub(crate) fn select(folders: &[PathBuf], without: &[Group]) -> Result<Selection
         let shown: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
         RecordError::NoTracefs { tried: shown.join(" or ") }
     })?;
-    let calls = if without.contains(&Group::Pipe) { Vec::new() } else { calls::events(folder) };
+    let has = |group| !without.contains(&group);
+    let wanted = calls::Wanted { descriptors: has(Group::Pipe), queues: has(Group::Flow) };
+    let calls = calls::events(folder, wanted);
     let mut selection = Selection { events: Vec::new(), calls, absent: Vec::new(), left_out: Vec::new() };
     for (group, event) in EVENTS {
         let list = if without.contains(&group) && group != Group::Sched {
             &mut selection.left_out
-        } else if has(folder, event) {
+        } else if is_there(folder, event) {
             &mut selection.events
         } else {
             &mut selection.absent
@@ -96,7 +98,7 @@ pub(crate) fn select(folders: &[PathBuf], without: &[Group]) -> Result<Selection
     }
 }
 
-fn has(folder: &Path, event: &str) -> bool {
+fn is_there(folder: &Path, event: &str) -> bool {
     folder.join(event.replace(':', "/")).is_dir()
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Turns events of system calls into lines about messages: `wakelab:pipe_write` and `wakelab:eventfd_write` where a
-//! call begins to write, `wakelab:pipe_read` and `wakelab:eventfd_read` where a call has read. All other calls leave
-//! no line.
+//! call begins to write, `wakelab:pipe_read` and `wakelab:eventfd_read` where a call has read; `wakelab:mq_write` and
+//! `wakelab:mq_read` for a message of a queue, which counts as one byte. All other calls leave no line.
 //!
 //! ```text
 //! a 7/7 [000] 1.000: sys_enter_write: fd: 0x4  ->  1.000: wakelab:pipe_write: channel=0 bytes=6
@@ -71,6 +71,7 @@ impl Messages {
             let kind = match calls.descriptors.channel(id).kind {
                 Kind::Pipe => "pipe",
                 Kind::Eventfd => "eventfd",
+                Kind::Queue => "mq",
             };
             format!("{} wakelab:{kind}_{verb}: channel={id} bytes=", parsed.before.trim_end())
         };

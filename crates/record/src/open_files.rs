@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Which pipes and eventfds the processes of a machine have open, as /proc shows them.
+//! Which pipes, eventfds and message queues the processes of a machine have open, as /proc shows them.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::descriptors::{ChannelId, Descriptor, Descriptors, Kind, Table};
@@ -11,18 +12,23 @@ use crate::tasks::numbered;
 /// O_CLOEXEC in the `flags` of proc_pid_fdinfo(5), on every architecture but Alpha, PA-RISC and SPARC.
 const CLOSE_ON_EXEC: u32 = 0o2_000_000;
 
+/// Where message queues are files (mq_overview(7)).
+const QUEUES: &str = "/dev/mqueue";
+
 /// Reads the descriptors of all processes that `proc` (normally `/proc`) shows now. Those that change meanwhile may be
 /// wrong.
 pub(crate) fn descriptors(proc: &Path) -> Descriptors {
     let mut all = Descriptors::default();
     let mut ids = BTreeMap::new();
+    let queues = fs::metadata(QUEUES).ok().map(|queues| queues.dev());
     for process in numbered(proc) {
         let folder = proc.join(process.to_string());
         let mut table = Table::new();
         for fd in numbered(&folder.join("fd")) {
             let Ok(target) = fs::read_link(folder.join(format!("fd/{fd}"))) else { continue };
             let info = fs::read_to_string(folder.join(format!("fdinfo/{fd}"))).unwrap_or_default();
-            let channel = target.to_str().and_then(|target| channel(target, &info));
+            let queue = || queue(&folder.join(format!("fd/{fd}")), queues?);
+            let channel = target.to_str().and_then(|target| channel(target, &info)).or_else(queue);
             let channel = channel.map(|(kind, name)| id(&mut all, &mut ids, kind, name));
             table.insert(fd, Descriptor { channel, close_on_exec: flags(&info) & CLOSE_ON_EXEC != 0 });
         }
@@ -31,17 +37,17 @@ pub(crate) fn descriptors(proc: &Path) -> Descriptors {
     all
 }
 
-/// What the kernel calls a pipe or an eventfd, among those of its kind.
+/// What the kernel calls a pipe, an eventfd or a queue, among those of its kind.
 type Name = u64;
 
 /// The id of a channel, which several processes may have open.
 fn id(
     all: &mut Descriptors,
-    ids: &mut BTreeMap<(bool, Name), ChannelId>,
+    ids: &mut BTreeMap<(Kind, Name), ChannelId>,
     kind: Kind,
     name: Name,
 ) -> ChannelId {
-    *ids.entry((kind == Kind::Pipe, name)).or_insert_with(|| all.add_channel(kind))
+    *ids.entry((kind, name)).or_insert_with(|| all.add_channel(kind))
 }
 
 /// Returns what a descriptor is open on, if it is a channel: `pipe:[INODE]`, or an eventfd, whose number is in `info`
@@ -52,6 +58,12 @@ fn channel(target: &str, info: &str) -> Option<(Kind, Name)> {
     }
     let number = info.lines().find_map(|line| line.strip_prefix("eventfd-id:"));
     (target == "anon_inode:[eventfd]").then_some((Kind::Eventfd, number?.trim().parse().ok()?))
+}
+
+/// Returns the message queue on which the link `fd` of /proc is open, if it is one: a file of the device `queues`.
+fn queue(fd: &Path, queues: u64) -> Option<(Kind, Name)> {
+    let file = fs::metadata(fd).ok().filter(|file| file.dev() == queues && file.is_file())?;
+    Some((Kind::Queue, file.ino()))
 }
 
 /// The flags with which a descriptor was opened.

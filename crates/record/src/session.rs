@@ -69,7 +69,7 @@ pub struct Taken {
     pub(crate) data: File,
     /// The recording's end, on the recorder's clock. Later events measure the cost of an event.
     pub(crate) end_ns: u64,
-    /// What tells of messages over pipes and eventfds, if they were recorded.
+    /// What tells of messages over pipes, eventfds and message queues, if they were recorded.
     pub(crate) calls: Option<Calls>,
     pub(crate) added: Option<Added>,
     pub(crate) program: Program,

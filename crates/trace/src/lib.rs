@@ -138,7 +138,7 @@ pub struct Recording {
     /// What it tells about the machine that made it.
     #[serde(skip)]
     pub learnt: Learnt,
-    /// What `wakelab record` wrote about it. If another program made the recording, it tells the kernel's release, or is
+    /// What `wakelab record` wrote about it. If another program made the recording, the kernel's release at most, or
     /// `None`.
     #[serde(skip)]
     pub header: Option<Header>,

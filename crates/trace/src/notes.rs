@@ -69,6 +69,7 @@ impl Recording {
         notes.extend(missing.into_iter().flatten().map(|what| format!("missing: {what}")));
         notes.extend(loops(explained));
         notes.extend(assumptions(explained));
+        notes.extend(bound(explained));
         notes
     }
 }
@@ -156,7 +157,7 @@ fn flows(explained: &Explained) -> Vec<String> {
         };
         let from = match kind {
             FlowKind::Socket => "sockets",
-            FlowKind::Pipe => "pipes",
+            FlowKind::Pipe => "pipes and queues",
             FlowKind::Mutex => "futexes",
             _ => "inferred",
         };
@@ -276,14 +277,6 @@ fn assumptions(explained: &Explained) -> Vec<String> {
         format!("{} simulated as fair tasks of nice -20", are(explained.realtime_tasks, "real-time task")),
     );
     note(
-        explained.bound_tasks > 0,
-        format!(
-            "{} bound to one CPU each, because tasks that may run elsewhere do not stay on a busy CPU while others idle \
-             (--cpus says where they may run)",
-            are(explained.bound_tasks, "task")
-        ),
-    );
-    note(
         explained.limited_groups > 0,
         format!(
             "{} a quota of CPU time (cpu.max)",
@@ -316,6 +309,17 @@ fn assumptions(explained: &Explained) -> Vec<String> {
         ),
     );
     notes
+}
+
+/// Tasks that are bound to a CPU because they stayed there.
+fn bound(explained: &Explained) -> Option<String> {
+    let all = are(explained.bound_tasks, "task");
+    (explained.bound_tasks > 0).then(|| {
+        format!(
+            "{all} bound to one CPU each, because tasks that may run elsewhere do not stay on a busy CPU while others idle \
+             (--cpus says where they may run)"
+        )
+    })
 }
 
 /// The names of tasks in open loops and in closed loops.

@@ -496,6 +496,8 @@ impl Tracked {
     pub(crate) fn ran_last_on(&mut self, cpu: u32) -> Option<u32> {
         self.last_cpu.get_or_insert(cpu);
         let from = self.runs_on.replace(cpu);
+        let stays = std::mem::take(&mut self.beside_idle);
+        self.stayed = if from == Some(cpu) { self.stayed + u32::from(stays) } else { 0 };
         self.ran_on = match self.ran_on {
             RanOn::None => RanOn::One(cpu),
             RanOn::One(other) if other == cpu => RanOn::One(cpu),

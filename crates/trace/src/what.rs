@@ -77,12 +77,12 @@ pub(crate) fn what<'a>(name: &str, fields: &mut impl Fields<'a>) -> Result<What<
         "sk_data_ready" => Ok(What::DataReady { to: fields.address_after(key!("skaddr")) }),
         "sock_send_length" => socket_call(fields).map(|(from, bytes)| What::Sent { from, bytes }),
         "sock_recv_length" => socket_call(fields).map(|(socket, bytes)| What::Received { socket, bytes }),
-        "pipe_write" | "eventfd_write" => {
+        "pipe_write" | "eventfd_write" | "mq_write" => {
             let (channel, bytes) = channel_call(fields)?;
             let capacity_bytes = size(fields.number_if_any(key!("capacity")));
-            Ok(What::Writes { channel, bytes: (name == "pipe_write").then_some(bytes), capacity_bytes })
+            Ok(What::Writes { channel, bytes: (name != "eventfd_write").then_some(bytes), capacity_bytes })
         }
-        "pipe_read" | "eventfd_read" => {
+        "pipe_read" | "eventfd_read" | "mq_read" => {
             channel_call(fields).map(|(channel, bytes)| What::Read { channel, bytes })
         }
         _ => Ok(What::Other),

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Tasks that may run on one CPU only (`taskset -c 0 COMMAND`), where a recording does not tell the CPUs of its tasks.
 //!
-//! A task that may run anywhere does not wait on its busy CPU for long while another one idles: its wake-up looks for an
-//! idle CPU, and idle CPUs pull tasks that wait. So a task is bound to its last CPU if it became runnable there, with
-//! another task on that CPU and an idle CPU elsewhere, and stayed: [`STAYED_MIN`] times since it came there, and as often
-//! for each time that it moved before (`taskset` moves itself first). One such task alone, and one whose name others
-//! have that ran elsewhere, may have stayed by chance. What a bound task forks is bound, too, unless it ran elsewhere.
+//! A task that may run anywhere does not wait on its busy CPU for long while another one idles: its wake-up looks for
+//! an idle CPU, and idle CPUs pull tasks that wait. So a task is bound to its last CPU if it became runnable there,
+//! with another task on that CPU and an idle CPU elsewhere, and stayed: [`STAYED_MIN`] times since it came there, and
+//! as often for each time that it moved before (`taskset` moves itself first). One such task alone, and one whose name
+//! others have that ran elsewhere, may have stayed by chance. What a bound task forks is bound, too, unless it ran
+//! elsewhere.
 //!
 //! Worked example: `taskset -c 0 perf bench sched pipe` on two CPUs. Each of its two tasks is woken 16,000 times on
 //! CPU 0, where the other one runs, while CPU 1 idles. Both are bound to CPU 0.
 //!
-//! It fails where a kernel leaves wakees on their CPU (`sched_vcpu_pack`), or where the idle CPUs are far away: there it
-//! binds what merely stayed. A replay on the same CPUs is as recorded then; `--cpus` lifts it for others.
+//! It fails where a kernel leaves wakees on their CPU (`sched_vcpu_pack`), or where the idle CPUs are far away: there
+//! it binds what merely stayed. A replay on the same CPUs is as recorded then; `--cpus` lifts it for others.
 
 use std::collections::{BTreeMap, BTreeSet};
 

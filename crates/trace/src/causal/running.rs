@@ -239,8 +239,6 @@ impl Model {
         let task = self.task(index);
         task.rename(name);
         let from = task.ran_last_on(cpu);
-        let stays = std::mem::take(&mut task.beside_idle);
-        task.stayed = if from == Some(cpu) { task.stayed + u32::from(stays) } else { 0 };
         task.state = State::Running { cpu, since_ns };
         task.wake_while_running = None;
         task.burst_since_ns = since_ns;

@@ -49,8 +49,26 @@ fn a_task_that_moved_must_stay_more_often() {
     let moves = |script: &mut Script| {
         script.switch(1, 10, 0, "R", 1).switch(1, 20, 1, "S", 9).waking(1, 30, 9, 1);
     };
-    assert_eq!(allowed(&turns(48, moves)), [None, Some(vec![0])]);
+    // The other one is alone then.
+    assert_eq!(allowed(&turns(48, moves)), [None, None]);
     assert_eq!(allowed(&turns(100, moves)), [Some(vec![0]), Some(vec![0])]);
+}
+
+#[test]
+fn a_task_of_the_same_name_that_ran_elsewhere_makes_it_chance() {
+    let often = |script: &mut Script| {
+        for turn in 0..25 {
+            script.switch(1, 4 * turn, 0, "R", 9).switch(1, 4 * turn + 2, 9, "R", 0);
+        }
+        script.switch(1, 100, 0, "R", 9).switch(1, 101, 9, "S", 0);
+        take_turns(script, 100);
+    };
+    let mut script = Script::default();
+    often(&mut script);
+    assert_eq!(allowed(&script.read()), [Some(vec![0]), Some(vec![0])]);
+    script.text = script.text.replace("=t9 ", "=t2 ");
+    let recording = script.read();
+    assert!(recording.workload.tasks.iter().all(|task| task.allowed.is_none()));
 }
 
 #[test]
