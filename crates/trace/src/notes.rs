@@ -301,11 +301,11 @@ fn assumptions(explained: &Explained) -> Vec<String> {
         ),
     );
     note(
-        explained.retries_ns > 0,
+        explained.left_out_ns > 0,
         format!(
-            "{:.3} ms of work of tasks that were woken for a mutex and found it taken again is left out, because a replay \
-             has its own such wake-ups",
-            explained.retries_ns as f64 / 1e6
+            "{:.3} ms of work is left out, because a replay does it again where it has to: spins at barriers, and wake-ups for a \
+             mutex that was taken again",
+            explained.left_out_ns as f64 / 1e6
         ),
     );
     notes

@@ -618,7 +618,7 @@ pub(crate) fn workload(
             program: task.program(&new_index, open),
         });
     }
-    explained.retries_ns = left_out_units / UNITS;
+    explained.left_out_ns = left_out_units / UNITS;
     let workload = Workload {
         name: name.to_owned(),
         tasks,

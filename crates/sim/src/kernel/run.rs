@@ -97,6 +97,10 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             thread.left.units = std::mem::take(&mut k.held_back);
         }
         if k.need_resched {
+            if self.hardware.cpus[cpu as usize].kind == TimeKind::Spin {
+                // It gives way before it looks what its spin has come to.
+                self.programs.set_spinning(k.curr, NONE);
+            }
             self.run_pending(cpu);
         } else if was_refill || thread.left.units > 0 {
             self.resume(cpu);

@@ -336,3 +336,24 @@ fn a_barrier_can_be_used_again_at_once() {
         }
     }
 }
+
+/// A spins on CPU 0 from 20 ms on, for 10,000 ns, and B on CPU 1 wakes C, which takes CPU 0: the interrupt comes after the
+/// end of the spin, so that A gives way there. B arrives while C computes, and that takes as long as without the barrier.
+#[test]
+fn a_spin_that_ends_as_its_task_gives_way_is_over() {
+    let mut machine = priced(2);
+    machine.costs.futex_ns = 0;
+    machine.costs.ipi_flight_ns[Distance::Llc.index()] = 500;
+    let a = bound(&[0], vec![compute(20 * MS), BARRIER, compute(10)]);
+    let b = bound(
+        &[1],
+        vec![compute(20 * MS + 9_800), Op::Signal { signal: 0, sync: false }, compute(MS / 2), BARRIER],
+    );
+    let c = bound(&[0], vec![Op::Wait { signal: 0 }, compute(2 * MS)]);
+    let barrier = Barrier { parties: 2, spin_ns: 10_000, recorded: true };
+    let mut scenario = with_barrier(machine, vec![c, a, b], HostProfile::Mainline, barrier);
+    scenario.workload_mut().signals = 1;
+    let run = outcome(&scenario);
+    assert_eq!(run.ending, Ending::Completed);
+    assert_eq!((run.time.work_ns, run.time.spin_ns), (40 * MS + 9_800 + MS / 2 + 2 * MS + 10, 10_000));
+}

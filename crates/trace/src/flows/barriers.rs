@@ -14,6 +14,11 @@
 //! futex(2), or where it goes to sleep or begins to wake the others. One that did not sleep (it spun, or it waited for
 //! a CPU) arrives at the release.
 //!
+//! A member that comes early may spin for a while before it sleeps, and its spin looks like work. Who slept has worked and
+//! spun since its arrival before, and the last one has only worked. So a barrier spins for as long as the 10th percentile
+//! of the former exceeds that of the latter: where both had the least to do, only the spin differs. It is left out of the
+//! work of those that slept, and the replay spins.
+//!
 //! Worked example: A, B and C work for 10, 20 and 30, A and B wait, and C wakes both. In the next phase they work for
 //! 20, 30 and 10, and B wakes both. Each gets two arrivals: A after 10 and 30, B after 20 and 50, C after 30 and 40.
 //!
@@ -33,9 +38,14 @@ use super::{Called, FEWEST, FlowKind, Flows, Wakeup, drop_explained};
 use crate::causal::Position;
 use crate::event::FutexCall;
 use crate::program::{Step, Tracked};
+use crate::quantile::quantile;
+use crate::rescale::UNITS;
 
 /// The fewest members: what two tasks do in turn may be anything.
 const MEMBERS_MIN: usize = 3;
+
+/// Less is chance, or what a call takes.
+const SPIN_NS_MIN: u64 = 500;
 
 /// What a task wakes without sleeping in between.
 struct Release<'a> {
@@ -75,29 +85,82 @@ pub(super) fn take_barriers(
             continue;
         }
         let op = Op::Barrier { barrier: flows.barriers.len() as u32 };
-        flows.barriers.push(Barrier { parties: team.len() as u32, spin_ns: 0, recorded: true });
         let count = flows.counts.entry(FlowKind::Barrier).or_default();
         count.pairs += 1;
         count.wakeups += woken as u64;
-        for round in rounds {
+        let mut arrivals = Vec::with_capacity(team.len() * rounds.len());
+        for round in &rounds {
             count.added += (team.len() - 1 - round.ended.len()) as u64;
             for &member in &team {
-                let wait = round.ended.iter().find(|wakeup| wakeup.wakee == member);
-                let calls = &of_task[member as usize];
-                let (position, at_units) = match wait {
-                    Some(wakeup) => begin(calls, FutexCall::Wait, (wakeup.blocked, wakeup.wakee_units)),
-                    None if member == round.waker => {
-                        begin(calls, FutexCall::Wake, (round.at, round.waker_units))
-                    }
-                    None => (round.at, tasks[member as usize].work_at(round.at.time_ns)),
-                };
-                tasks[member as usize].steps.push(Step { position, at_units, op });
+                arrivals.push(arrival(round, member, tasks, &of_task[member as usize]));
             }
             explained.extend(round.ended.iter().map(|wakeup| wakeup.signal));
+        }
+        let spin_units = spin_units(&arrivals, team.len());
+        flows.barriers.push(Barrier {
+            parties: team.len() as u32,
+            spin_ns: spin_units / UNITS,
+            recorded: true,
+        });
+        for (index, &Arrival { member, how, at: (position, at_units) }) in arrivals.iter().enumerate() {
+            let before = index.checked_sub(team.len()).map_or(at_units, |before| arrivals[before].at.1);
+            let spun_units = if how == How::Slept { spin_units } else { 0 };
+            let from_units = at_units - spun_units.min(at_units.saturating_sub(before));
+            let task = &mut tasks[member as usize];
+            task.steps.push(Step { position, at_units: from_units, op });
+            if from_units < at_units {
+                task.left_out.push((from_units, at_units));
+            }
         }
     }
     if !explained.is_empty() {
         drop_explained(tasks, wakeups, &explained);
+    }
+}
+
+/// How a member came through a barrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    Slept,
+    /// It was the last one.
+    Last,
+    /// It neither slept nor was the last one.
+    Spun,
+}
+
+/// A member's arrival.
+#[derive(Clone, Copy, Debug)]
+struct Arrival {
+    member: TaskIndex,
+    how: How,
+    at: Point,
+}
+
+/// Returns when a member arrived for a round.
+fn arrival(round: &Release<'_>, member: TaskIndex, tasks: &[Tracked], calls: &[Called]) -> Arrival {
+    let wait = round.ended.iter().find(|wakeup| wakeup.wakee == member);
+    let (how, at) = match wait {
+        Some(wakeup) => (How::Slept, begin(calls, FutexCall::Wait, (wakeup.blocked, wakeup.wakee_units))),
+        None if member == round.waker => {
+            (How::Last, begin(calls, FutexCall::Wake, (round.at, round.waker_units)))
+        }
+        None => (How::Spun, (round.at, tasks[member as usize].work_at(round.at.time_ns))),
+    };
+    Arrival { member, how, at }
+}
+
+/// Returns for how long members spin before they sleep. Those that slept have worked and spun since their arrival
+/// before, the last ones have only worked. Where both had the least to do, the difference is the spin.
+fn spin_units(arrivals: &[Arrival], team: usize) -> u64 {
+    let least = |how: How| {
+        let since = arrivals.iter().zip(arrivals.iter().skip(team));
+        let bursts = since.filter(|(_, arrival)| arrival.how == how);
+        let bursts: Vec<u64> = bursts.map(|(before, now)| now.at.1.saturating_sub(before.at.1)).collect();
+        (bursts.len() >= FEWEST).then(|| quantile(bursts.iter().copied(), 10)).flatten()
+    };
+    match (least(How::Slept), least(How::Last)) {
+        (Some(slept), Some(last)) if slept.saturating_sub(last) >= SPIN_NS_MIN * UNITS => slept - last,
+        _ => 0,
     }
 }
 

@@ -87,6 +87,39 @@ fn who_spins_arrives_at_the_release() {
     execute(&recording.workload).expect("no task waits for ever");
 }
 
+/// In each phase all work for 1,000 and spin for 4,000, but for the last one, whose CPU lets it wait for 5,500 before. What
+/// was done before the first phase is not known.
+#[test]
+fn a_spin_before_a_sleep_is_no_work() {
+    let mut script = Script::default();
+    for cpu in 0..3 {
+        script.switch(cpu, 0, 0, "R", cpu + 1);
+    }
+    for phase in 0..30 {
+        let begin_ns = 6_500 * phase;
+        let last = (phase % 3) as u32;
+        let late = ((phase + 1) % 3) as u32;
+        for cpu in (0..3).filter(|&cpu| cpu != last) {
+            script.switch(cpu, begin_ns + 5_000, cpu + 1, "S", 0);
+        }
+        // In the first phase nobody is late, so that its last one has worked for longer.
+        if phase > 0 {
+            script.switch(last, begin_ns + 5_500, 0, "R", last + 1);
+        }
+        for cpu in (0..3).filter(|&cpu| cpu != last) {
+            script.waking(last, begin_ns + 6_500, last + 1, cpu + 1);
+        }
+        for cpu in (0..3).filter(|&cpu| cpu != last && cpu != late) {
+            script.switch(cpu, begin_ns + 6_500, 0, "R", cpu + 1);
+        }
+    }
+    let recording = script.explained();
+    assert_eq!(recording.workload.barriers[0].spin_ns, 4_000);
+    assert_eq!(program(&recording, "t2")[2..6], [compute(1_000), BARRIER, compute(1_000), BARRIER]);
+    assert_eq!(recording.explained.left_out_ns, 58 * 4_000);
+    execute(&recording.workload).expect("no task waits for ever");
+}
+
 /// In two of three phases one task spins, so that all the others are woken in a third of them.
 #[test]
 fn a_team_may_spin_more_often_than_it_sleeps() {

@@ -195,7 +195,7 @@ proptest! {
         machine.script.event(0, machine.now_ns, current, "sched:sched_stat_wait", "");
         let recording = machine.script.read_strictly().map_err(TestCaseError::fail)?;
         let worked_ns = work_ns(&recording.workload).iter().sum::<u64>();
-        prop_assert_eq!(worked_ns + recording.explained.retries_ns, machine.busy_ns);
+        prop_assert_eq!(worked_ns + recording.explained.left_out_ns, machine.busy_ns);
         recording.workload.check().map_err(|error| TestCaseError::fail(error.to_string()))?;
         let ends_ns = execute(&recording.workload);
         prop_assert!(ends_ns.is_ok(), "tasks never end: {:?}", ends_ns);
