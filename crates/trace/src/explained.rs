@@ -90,8 +90,8 @@ pub struct Explained {
     pub silent_cpus: BTreeMap<u32, u64>,
     /// Kernel time, in ns, that [`crate::Options::recorded_on`] could not take off work because there was less work.
     pub overhead_clamped_ns: u64,
-    /// Work, in ns, that is left out, because a replay does it again where it has to: spins at barriers, and what tasks do
-    /// that are woken for a mutex and find it taken again.
+    /// Work, in ns, that is left out, because a replay does it again where it has to: spins at barriers, and what
+    /// tasks do that are woken for a mutex and find it taken again.
     pub left_out_ns: u64,
     /// Tasks that were there before the recording began.
     pub tasks_from_before: u64,

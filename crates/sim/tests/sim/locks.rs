@@ -337,8 +337,9 @@ fn a_barrier_can_be_used_again_at_once() {
     }
 }
 
-/// A spins on CPU 0 from 20 ms on, for 10,000 ns, and B on CPU 1 wakes C, which takes CPU 0: the interrupt comes after the
-/// end of the spin, so that A gives way there. B arrives while C computes, and that takes as long as without the barrier.
+/// A spins on CPU 0 from 20 ms on, for 10,000 ns, and B on CPU 1 wakes C, which takes CPU 0: the interrupt comes after
+/// the end of the spin, so that A gives way there. B arrives while C computes, and that takes as long as without the
+/// barrier.
 #[test]
 fn a_spin_that_ends_as_its_task_gives_way_is_over() {
     let mut machine = priced(2);

@@ -14,10 +14,10 @@
 //! futex(2), or where it goes to sleep or begins to wake the others. One that did not sleep (it spun, or it waited for
 //! a CPU) arrives at the release.
 //!
-//! A member that comes early may spin for a while before it sleeps, and its spin looks like work. Who slept has worked and
-//! spun since its arrival before, and the last one has only worked. So a barrier spins for as long as the 10th percentile
-//! of the former exceeds that of the latter: where both had the least to do, only the spin differs. It is left out of the
-//! work of those that slept, and the replay spins.
+//! A member that comes early may spin for a while before it sleeps, and its spin looks like work. Who slept has worked
+//! and spun since its arrival before, and the last one has only worked. So a barrier spins for as long as the 10th
+//! percentile of the former exceeds that of the latter: where both had the least to do, only the spin differs. It is
+//! left out of the work of those that slept, and the replay spins.
 //!
 //! Worked example: A, B and C work for 10, 20 and 30, A and B wait, and C wakes both. In the next phase they work for
 //! 20, 30 and 10, and B wakes both. Each gets two arrivals: A after 10 and 30, B after 20 and 50, C after 30 and 40.

@@ -87,8 +87,8 @@ fn who_spins_arrives_at_the_release() {
     execute(&recording.workload).expect("no task waits for ever");
 }
 
-/// In each phase all work for 1,000 and spin for 4,000, but for the last one, whose CPU lets it wait for 5,500 before. What
-/// was done before the first phase is not known.
+/// In each phase all work for 1,000 and spin for 4,000, but for the last one, whose CPU lets it wait for 5,500 before.
+/// What was done before the first phase is not known.
 #[test]
 fn a_spin_before_a_sleep_is_no_work() {
     let mut script = Script::default();
