@@ -25,7 +25,7 @@ const ALL: &str = "\
 This is the score of each row's last run, and how well ranges say how far the model may be off: those of 90 % of the draws of the
 model's figures, and those with the model's error, which is learned from the misses of all other publications
 ([uncertainty.md](../guide/uncertainty.md)). The draws are those of each row's last run with
-draws, which may be of an older engine than its gain.
+draws, which may be of an older engine or workload than its gain.
 ";
 impl Experiments<'_> {
     /// Returns the page, ending in a newline.
