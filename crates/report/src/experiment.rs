@@ -15,7 +15,7 @@ use wakelab_workload::Workload;
 
 use crate::metric;
 use crate::percentile::fine_percentile_ns;
-use crate::recorded::{Recorded, RecordedDraws, RecordedRow, widened};
+use crate::recorded::{Recorded, RecordedControl, RecordedDraws, RecordedRow, widened};
 use crate::score::{Model, Pair, Score};
 use crate::uncertainty::{DecidingFigure, deciding_figures};
 use wakelab_stats::Direction;
@@ -50,7 +50,7 @@ pub struct ExperimentRuns<'a> {
 pub struct Experiments<'a> {
     pub(crate) results: Vec<ExperimentResult<'a>>,
     pub(crate) pooled: Score,
-    /// What all rows came to when they were last run: these runs, too, unless they were shortened.
+    /// What all rows and controls came to when they were last run: these runs, too, unless they were shortened.
     pub(crate) recorded: Recorded,
 }
 
@@ -112,12 +112,16 @@ pub(crate) struct ControlResult<'a> {
 }
 
 impl<'a> Experiments<'a> {
-    /// Measures all runs and scores them. The model's error is learned from `recorded`, in which the rows of these
-    /// runs take the place of those known, unless they were shortened.
+    /// Measures all runs and scores them. The model's error is learned from `recorded`, in which the rows and controls
+    /// of these runs take the place of those known, unless they were shortened.
     pub fn new(runs: &'a [ExperimentRuns<'a>], mut recorded: Recorded) -> Experiments<'a> {
         let mut results: Vec<ExperimentResult<'a>> = runs.iter().map(ExperimentResult::new).collect();
-        for result in results.iter().filter(|result| !result.runs.shortened && !result.rows.is_empty()) {
-            recorded.replace(&result.runs.experiment.name, result.recorded());
+        for result in results.iter().filter(|result| !result.runs.shortened) {
+            let name = &result.runs.experiment.name;
+            if !result.rows.is_empty() {
+                recorded.replace(name, result.recorded());
+            }
+            recorded.replace_controls(name, result.recorded_controls());
         }
         for result in &mut results {
             result.add_model_error(recorded.model_error(&result.runs.experiment.publication));
@@ -126,7 +130,7 @@ impl<'a> Experiments<'a> {
         Experiments { results, pooled: Score::new(&pairs), recorded }
     }
 
-    /// Returns what all rows came to when they were last run.
+    /// Returns what all rows and controls came to when they were last run.
     pub fn recorded(&self) -> &Recorded {
         &self.recorded
     }
@@ -210,6 +214,15 @@ impl<'a> ExperimentResult<'a> {
             })
         };
         self.rows.iter().filter(|row| row.row.score).filter_map(of_row).collect()
+    }
+
+    fn recorded_controls(&self) -> Vec<RecordedControl> {
+        let of = |control: &ControlResult<'_>| RecordedControl {
+            experiment: self.runs.experiment.name.clone(),
+            id: control.control.id.clone(),
+            holds: control.holds,
+        };
+        self.controls.iter().map(of).collect()
     }
 
     /// Widens the ranges of all rows by the model's error.

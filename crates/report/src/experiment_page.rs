@@ -25,7 +25,7 @@ const ALL: &str = "\
 This is the score of each row's last run, and how well ranges say how far the model may be off: those of 90 % of the draws of the
 model's figures, and those with the model's error, which is learned from the misses of all other publications
 ([uncertainty.md](../guide/uncertainty.md)). The draws are those of each row's last run with
-draws, which may be of an older engine than its gain.
+draws, which may be of an older engine or workload than its gain.
 ";
 impl Experiments<'_> {
     /// Returns the page, ending in a newline.
@@ -35,13 +35,13 @@ impl Experiments<'_> {
         out.push_str(&format!("\n```text\n{NOTES}{of_draws}```\n"));
         let all = Score::new(&self.recorded.pairs());
         out.push_str(&format!("\n## All experiments together\n\n{ALL}\n```text\n{}```\n", score_text(&all)));
-        let failures = self.failures();
-        let nr_controls: usize = self.results.iter().map(|result| result.controls.len()).sum();
-        let holding =
-            self.results.iter().flat_map(|result| &result.controls).filter(|control| control.holds).count();
+        let controls = &self.recorded.controls;
+        let holding = controls.iter().filter(|control| control.holds).count();
         out.push_str(&format!(
-            "\nNegative controls of the sections renewed last: {holding} of {nr_controls} hold.\n"
+            "\nNegative controls, each by its last run: {holding} of {} hold.\n",
+            controls.len()
         ));
+        let failures = self.failures();
         if !failures.is_empty() {
             out.push_str(&format!("\n{}\n", list(failures.iter().map(String::as_str))));
         }

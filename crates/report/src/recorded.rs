@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What the rows with a published gain came to when they were last run: `experiments/results.tsv`, a line each. The
 //! score of all rows together is made from it, although they are run at different times, and the model's error is
-//! learned from it (crates/stats/src/model_error.rs).
+//! learned from it (crates/stats/src/model_error.rs). After an empty line it has a second table: the negative controls,
+//! and whether they held.
 //!
 //! A row's own publication has no say in its model's error, because errors of one publication are alike, and because
 //! nothing about a row may be learned from its own result.
@@ -15,6 +16,7 @@ use crate::score::{Model, Pair};
 /// The columns; the last six are empty if nothing was drawn.
 const HEAD: &str = "publication\texperiment\trow\tpublished\tnoise\tgain\tcertain\tdrawn_gain\tlow\thigh\tdraws\tchance\tundecided";
 const COLUMNS: usize = 13;
+const CONTROLS_HEAD: &str = "experiment\tcontrol\tholds";
 
 /// A row of a publication that was run. Gains and noise are in percent.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +31,14 @@ pub(crate) struct RecordedRow {
     pub(crate) certain: bool,
     /// Of the last run with draws of the model's figures.
     pub(crate) drawn: Option<RecordedDraws>,
+}
+
+/// A negative control that was run.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RecordedControl {
+    pub(crate) experiment: String,
+    pub(crate) id: String,
+    pub(crate) holds: bool,
 }
 
 /// What draws of the model's figures said of a row.
@@ -51,10 +61,11 @@ impl RecordedDraws {
     }
 }
 
-/// Recorded rows, in the order of the experiments' names.
+/// Recorded rows and controls, in the order of the experiments' names.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recorded {
     pub(crate) rows: Vec<RecordedRow>,
+    pub(crate) controls: Vec<RecordedControl>,
 }
 
 impl Recorded {
@@ -76,14 +87,22 @@ impl Recorded {
             line: line + 1,
             message: message.to_owned(),
         };
+        let mut all = Recorded::default();
         let mut lines = text.lines().enumerate();
         if lines.next().is_some_and(|(_, head)| head != HEAD) {
             return Err(wrong(0, "unknown columns"));
         }
-        let rows = lines
-            .map(|(at, line)| row(line).ok_or_else(|| wrong(at, "expected a row with its figures")))
-            .collect::<Result<_, _>>()?;
-        Ok(Recorded { rows })
+        for (at, line) in lines.by_ref().take_while(|(_, line)| !line.is_empty()) {
+            all.rows.push(row(line).ok_or_else(|| wrong(at, "expected a row with its figures"))?);
+        }
+        if let Some((at, _)) = lines.next().filter(|(_, head)| *head != CONTROLS_HEAD) {
+            return Err(wrong(at, "unknown columns"));
+        }
+        for (at, line) in lines {
+            all.controls
+                .push(control(line).ok_or_else(|| wrong(at, "expected a control and whether it holds"))?);
+        }
+        Ok(all)
     }
 
     /// Returns the text of the file.
@@ -104,6 +123,10 @@ impl Recorded {
                 "{publication}\t{experiment}\t{id}\t{published:.2}\t{noise:.2}\t{gain:.2}\t{certain}\t{drawn}\n"
             ));
         }
+        out.push_str(&format!("\n{CONTROLS_HEAD}\n"));
+        for RecordedControl { experiment, id, holds } in &self.controls {
+            out.push_str(&format!("{experiment}\t{id}\t{holds}\n"));
+        }
         out
     }
 
@@ -117,6 +140,13 @@ impl Recorded {
         self.rows.retain(|known| known.experiment != experiment);
         let at = self.rows.partition_point(|known| *known.experiment < *experiment);
         self.rows.splice(at..at, rows);
+    }
+
+    /// Puts the controls of an experiment that were run in the place of those known.
+    pub(crate) fn replace_controls(&mut self, experiment: &str, controls: Vec<RecordedControl>) {
+        self.controls.retain(|known| known.experiment != experiment);
+        let at = self.controls.partition_point(|known| *known.experiment < *experiment);
+        self.controls.splice(at..at, controls);
     }
 
     /// Returns the model's error of rows of a publication in percentage points, from the rows of all others.
@@ -194,9 +224,19 @@ fn row(line: &str) -> Option<RecordedRow> {
     })
 }
 
+fn control(line: &str) -> Option<RecordedControl> {
+    let [experiment, id, holds] = line.split('\t').collect::<Vec<_>>().try_into().ok()?;
+    Some(RecordedControl { experiment: experiment.to_owned(), id: id.to_owned(), holds: holds.parse().ok()? })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A control of experiment `of`.
+    fn control(of: &str, holds: bool) -> RecordedControl {
+        RecordedControl { experiment: of.to_owned(), id: format!("{of}/control=x"), holds }
+    }
 
     /// A row of publication `of` whose draws leave a published gain of 10 `outside` points below it.
     fn recorded(of: &str, number: u32, outside: f64) -> RecordedRow {
@@ -219,12 +259,18 @@ mod tests {
         rows[1].drawn = None;
         rows.push(recorded("c", 1, 4.0));
         rows[2].drawn.as_mut().unwrap().chance = None;
-        let all = Recorded { rows };
-        assert_eq!(Recorded::parse("x.tsv", &all.text()).unwrap(), all);
+        let all = Recorded { rows, controls: vec![control("a", true), control("c", false)] };
+        let text = all.text();
+        assert_eq!(Recorded::parse("x.tsv", &text).unwrap(), all);
         assert_eq!(Recorded::parse("x.tsv", "").unwrap(), Recorded::default());
-        let error = Recorded::parse("x.tsv", &format!("{}b\tb\n", all.text())).unwrap_err();
-        assert_eq!(error.to_string(), "x.tsv:5: expected a row with its figures");
-        assert!(Recorded::parse("x.tsv", "publication\n").is_err());
+        let (rows, _) = text.split_once("\n\n").unwrap();
+        let of_rows = Recorded { controls: Vec::new(), ..all.clone() };
+        assert_eq!(Recorded::parse("x.tsv", rows).unwrap(), of_rows, "without the second table");
+        let error = |text: &str| Recorded::parse("x.tsv", text).unwrap_err().to_string();
+        assert_eq!(error(&format!("{rows}\nb\tb\n")), "x.tsv:5: expected a row with its figures");
+        assert_eq!(error(&format!("{rows}\n\nb\tb\n")), "x.tsv:6: unknown columns");
+        assert_eq!(error(&format!("{text}b\tb\n")), "x.tsv:9: expected a control and whether it holds");
+        assert_eq!(error("publication\n"), "x.tsv:1: unknown columns");
         Recorded::built_in();
     }
 
@@ -233,7 +279,8 @@ mod tests {
     #[test]
     fn a_publication_has_no_say_in_its_own_error() {
         let rows = (1..=10).map(|miss| recorded("a", miss, f64::from(miss)));
-        let all = Recorded { rows: rows.chain((1..=10).map(|number| recorded("b", number, 5.0))).collect() };
+        let rows = rows.chain((1..=10).map(|number| recorded("b", number, 5.0))).collect();
+        let all = Recorded { rows, ..Recorded::default() };
         assert_eq!([all.model_error("a"), all.model_error("b")], [Some(5.0), Some(10.0)]);
         assert_eq!(all.model_error("c"), Some(9.0), "the 19th of twenty");
         let inside =
@@ -244,12 +291,15 @@ mod tests {
 
     #[test]
     fn rows_replace_those_of_their_experiment() {
-        let mut all =
-            Recorded { rows: vec![recorded("a", 1, 2.0), recorded("c", 1, 2.0), recorded("c", 2, 2.0)] };
+        let rows = vec![recorded("a", 1, 2.0), recorded("c", 1, 2.0), recorded("c", 2, 2.0)];
+        let mut all = Recorded { rows, controls: vec![control("a", true), control("c", false)] };
         let without_draws = |of, gain| RecordedRow { gain, drawn: None, ..recorded(of, 1, 2.0) };
         all.replace("b", vec![without_draws("b", 3.0)]);
         all.replace("c", vec![without_draws("c", 4.0)]);
         let found: Vec<_> = all.rows.iter().map(|row| (&*row.id, row.gain, row.drawn.is_some())).collect();
         assert_eq!(found, [("a/1", 1.0, true), ("b/1", 3.0, false), ("c/1", 4.0, true)]);
+        all.replace_controls("b", vec![control("b", false)]);
+        all.replace_controls("c", vec![control("c", true)]);
+        assert_eq!(all.controls, [control("a", true), control("b", false), control("c", true)]);
     }
 }

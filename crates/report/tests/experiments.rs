@@ -299,7 +299,7 @@ fn text_and_page_show_what_there_is() {
         "## by hand\n\ntwo seeds\n",
         "prose of the mechanism\n",
         "*What does not fit.* prose of the misses\n",
-        "Negative controls of the sections renewed last: 0 of 2 hold.\n",
+        "Negative controls, each by its last run: 0 of 2 hold.\n",
         // 1,000 decisions' worth of time cannot change by more than the reasons, which change wholly.
         "idle-core 100.00 to 0.00, target-idle 0.00 to 100.00 (% of placement decisions)",
     ] {
