@@ -18,6 +18,7 @@
  *		does not use, clang would pass whatever is in the register, and the verifier, which
  *		goes by the declaration, would reject the call
  *	#define WL_FN_ONCE, WL_FN_REST, WL_FN_OWN	what such a host may inline: policy.h
+ *	#define WL_HAS_STACK 1	its programs have one policy, which leaves some of the stack free
  *	#define WL_ARG __arg_nonnull	a pointer argument that is never null (a declaration tag)
  * If all searches were inlined into one program, it would be too complex for the verifier.
  *
@@ -55,12 +56,24 @@ _Static_assert((WL_MAX_CPUS & (WL_MAX_CPUS - 1)) == 0, "WL_MAX_CPUS must be a po
 #define WL_CACHE_LINE 64
 #define WL_ALIGN_LINE __attribute__((aligned(WL_CACHE_LINE)))
 
+/* Whether a host's stack has room for what is faster, but needs more of it. */
+#ifndef WL_HAS_STACK
+#ifdef __bpf__
+#define WL_HAS_STACK 0
+#else
+#define WL_HAS_STACK 1
+#endif
+#endif
+
 /*
  * wl_hide(): where clang can prove the bound, it removes the mask in `x & (MAX - 1)`; the verifier
  * cannot prove it, and rejects the access. An empty asm that claims to change x keeps the mask next
- * to the access.
+ * to the access. Where there is stack to spare, what was computed from a number that was hidden
+ * before is kept, and not computed again.
  */
-#ifdef __bpf__
+#if defined(__bpf__) && WL_HAS_STACK
+#define wl_hide(x) __asm__("" : "+r"(x))
+#elif defined(__bpf__)
 #define wl_hide(x) __asm__ volatile("" : "+r"(x))
 #else
 #define wl_hide(x) ((void)0)

@@ -110,7 +110,6 @@ WL_FN_ONCE int wl_select(struct wl_policy *p WL_ARG, const struct wl_select_in *
 			 struct wl_decision *out WL_ARG)
 {
 	u32 nr_cpus = p->topo.nr_cpus, this_cpu = in->this_cpu, prev = in->prev_cpu, target;
-	u32 is_new = in->flags & WL_WAKE_NEW;
 	struct wl_search s;
 
 	/* The other fields are set on every path. */
@@ -133,7 +132,7 @@ WL_FN_ONCE int wl_select(struct wl_policy *p WL_ARG, const struct wl_select_in *
 	out->target = prev;
 	if (wakee->nr_allowed == 1) {
 		out->affine_reason = WL_AFFINE_NOT_ASKED;
-		if (!is_new)
+		if (!(in->flags & WL_WAKE_NEW))
 			wl_affine_pinned(p, waker, wakee, in->now_ns);
 		out->cpu = prev;
 		out->reason = WL_REASON_ONLY_ALLOWED;
@@ -141,7 +140,7 @@ WL_FN_ONCE int wl_select(struct wl_policy *p WL_ARG, const struct wl_select_in *
 		out->claimed = wl_take_idle(p, prev, out);
 		return 0;
 	}
-	if (is_new) {
+	if (in->flags & WL_WAKE_NEW) {
 		out->affine_reason = WL_AFFINE_NOT_ASKED;
 		s = wl_search_for(in, this_cpu, prev, prev);
 		return wl_stays_with_parent(p, prev, in->flags) ? wl_place_beside(p, &s, out)
@@ -156,7 +155,7 @@ WL_FN_ONCE int wl_select(struct wl_policy *p WL_ARG, const struct wl_select_in *
 		wl_idle_stayed(p, wakee);
 		return 0;
 	}
-	s = wl_search_for(in, this_cpu, prev, target);
+	s.target = target;
 	return wl_place_woken(p, &s, wakee, out);
 }
 
@@ -172,13 +171,13 @@ WL_FN int wl_scan_took(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_deci
 WL_FN int wl_enqueue(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG,
 		     const struct wl_enqueue_in *in WL_ARG, struct wl_enqueue_out *out WL_ARG)
 {
-	struct wl_enqueue_in to = *in;
+	u32 to = in->cpu;
 
 	__builtin_memset(out, 0, sizeof(*out));
 	wl_util_task(p, t, in->now_ns);
 	if (in->why == WL_ENQ_SLICE_END)
-		to.cpu = wl_push_queue(p, t, in->cpu);
-	wl_queue_enqueue(p, t, &to, out);
+		to = wl_push_queue(p, t, to);
+	wl_queue_enqueue(p, t, to, in, out);
 	return 0;
 }
 

@@ -189,8 +189,11 @@ WL_FN_OWN int wl_fair_join(struct wl_policy *p WL_ARG, struct wl_run_queue *q WL
 /* Sets the hweight of an entity that is in no S. */
 WL_INLINE void wl_fair_rescale_lag(struct wl_entity *e, u32 hweight)
 {
-	u64 left = wl_fair_rescale(e->deadline - e->vtime, e->hweight, hweight);
+	u64 left;
 
+	if (e->hweight == hweight)
+		return;
+	left = wl_fair_rescale(e->deadline - e->vtime, e->hweight, hweight);
 	if (e->lag < 0)
 		e->lag = -(s64)wl_fair_rescale(0 - (u64)e->lag, e->hweight, hweight);
 	else

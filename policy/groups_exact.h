@@ -112,28 +112,25 @@ WL_INLINE void wl_exact_note(struct wl_policy *p, struct wl_cpu *c, struct wl_ex
 
 /* ------------------------------------------------------------------ events */
 
-/* Counts t at this place on cpu, also with its groups: wl_exact_recount(). */
-WL_INLINE void wl_exact_place(struct wl_policy *p, struct wl_task *t, u32 place, u32 cpu,
-			      u64 now_ns)
-{
-	union wl_where now = {.place = place, .cpu = cpu};
-
-	wl_exact_recount(p, t->group, wl_place(p, t, place, cpu), now, now_ns);
-}
-
-WL_INLINE void wl_exact_enqueue(struct wl_policy *p, struct wl_task *t,
+WL_INLINE void wl_exact_enqueue(struct wl_policy *p, struct wl_task *t, u32 to,
 				const struct wl_enqueue_in *in, struct wl_enqueue_out *out)
 {
-	u32 cpu = wl_allowed(p, t, in->cpu) ? in->cpu : (u32)wl_nearest_allowed(p, t, in->cpu);
+	u32 cpu = wl_allowed(p, t, to) ? to : (u32)wl_nearest_allowed(p, t, to);
+	union wl_where now = {.place = WL_PLACE_QUEUED, .cpu = cpu};
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	struct wl_exact_pair pair;
+	struct wl_exact_here at;
 
 	wl_exact_charge(p, t, in->now_ns);
 	wl_exact_sum(p, t->group, cpu, in->now_ns, &out->reads);
 	wl_read_queues(p, t, cpu, in->this_cpu, &out->reads);
-	if (t->place == WL_PLACE_NONE)
-		wl_exact_wake(p, t, cpu, in->now_ns, &out->reads);
-	wl_exact_place(p, t, WL_PLACE_QUEUED, cpu, in->now_ns);
+	if (t->place == WL_PLACE_NONE) {
+		at = wl_exact_at(p, t->group, cpu);
+		wl_exact_wake(p, t, &at, cpu, in->now_ns, &out->reads);
+		wl_exact_place_from(p, t, &at, WL_PLACE_NONE, now, in->now_ns);
+	} else {
+		wl_exact_place(p, t, WL_PLACE_QUEUED, cpu, in->now_ns);
+	}
 	t->slice_ns = p->params.tick_ns;
 	wl_exact_note(p, c, wl_exact_key_of(t), wl_llc_first(p, cpu));
 	wl_wrote_cpu(p, cpu);
@@ -154,21 +151,23 @@ WL_INLINE void wl_exact_running(struct wl_policy *p, struct wl_task *t, u32 cpu,
 	union wl_where now = {.place = WL_PLACE_RUNNING, .cpu = cpu};
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	struct wl_reads reads; /* dropped, because the host missed the enqueue */
+	struct wl_exact_here at;
 	u64 clock;
 
 	if (t->place == WL_PLACE_RUNNING && t->cpu == (s32)cpu)
 		return;
 	wl_exact_charge(p, t, now_ns);
+	at = wl_exact_at(p, t->group, cpu);
 	if (t->place == WL_PLACE_NONE) {
 		__builtin_memset(&reads, 0, sizeof(reads));
-		wl_exact_wake(p, t, cpu, now_ns, &reads);
+		wl_exact_wake(p, t, &at, cpu, now_ns, &reads);
 	}
-	clock = wl_get(wl_exact_clock(p, t->group, wl_llc_first(p, cpu))->v);
+	clock = wl_get(wl_exact_clock_at(p, &at)->v);
 	/* It runs although it is ahead: groups_exact_lag.h, `overdue`. */
 	if (t->place == WL_PLACE_QUEUED && wl_is_overdue(p, t, now_ns) &&
 	    (s64)(t->entity.vtime - clock) > 0)
 		t->entity.vtime = clock;
-	wl_exact_recount(p, t->group, wl_place_running(p, t, cpu), now, now_ns);
+	wl_exact_place_from(p, t, &at, WL_PLACE_QUEUED, now, now_ns);
 	t->run_start_ns = now_ns;
 	t->slice_used_ns = 0;
 	t->entity.lag = t->entity.vtime - clock;
@@ -181,20 +180,27 @@ WL_INLINE void wl_exact_running(struct wl_policy *p, struct wl_task *t, u32 cpu,
 	if (!wl_read_once(c->nr_queued))
 		wl_write_once(c->exact.has_first, 0);
 	if (t->group || wl_read_once(c->nr_queued))
-		wl_exact_picked(p, t, cpu, now_ns);
+		wl_exact_picked(p, t, &at, cpu, now_ns);
 }
 
 WL_INLINE void wl_exact_stopping(struct wl_policy *p, struct wl_task *t, u64 now_ns, u32 runnable)
 {
-	u32 charged;
+	union wl_where now = {.place = WL_PLACE_NONE, .cpu = t->cpu};
+	struct wl_exact_here at;
+	struct wl_clock *clock;
 
 	if (t->place != WL_PLACE_RUNNING)
 		return;
-	charged = wl_exact_charge_task(p, t, now_ns);
-	if (!runnable)
-		wl_exact_sleep(p, t, t->cpu);
-	wl_exact_place(p, t, runnable ? WL_PLACE_QUEUED : WL_PLACE_NONE, t->cpu,
-		       charged ? now_ns : 0);
+	at = wl_exact_at(p, t->group, t->cpu);
+	clock = wl_exact_clock_at(p, &at);
+	if (!wl_exact_charge_task(p, t, clock, now_ns))
+		now_ns = 0;
+	if (runnable) {
+		wl_exact_place(p, t, WL_PLACE_QUEUED, t->cpu, now_ns);
+		return;
+	}
+	t->entity.lag = t->entity.vtime - wl_get(clock->v);
+	wl_exact_place_from(p, t, &at, WL_PLACE_RUNNING, now, now_ns);
 }
 
 WL_INLINE void wl_exact_leave(struct wl_policy *p, struct wl_task *t, u64 now_ns)
@@ -219,14 +225,15 @@ WL_INLINE void wl_exact_weight(struct wl_policy *p, struct wl_task *t, u32 weigh
 		union wl_where here = {.place = t->place, .cpu = t->cpu};
 		union wl_where gone = {.place = WL_PLACE_NONE, .cpu = t->cpu};
 		struct wl_reads reads = {};
+		struct wl_exact_here at;
 
 		wl_exact_sleep(p, t, t->cpu);
-		wl_exact_recount(p, was, here, gone, now_ns);
+		wl_exact_recount(p, was, here.both, gone.both, now_ns);
 		t->group = group;
-		wl_exact_wake(p, t, t->cpu, now_ns, &reads);
-		wl_exact_recount(p, group, gone, here, now_ns);
-		t->entity.lag = t->entity.vtime -
-				wl_get(wl_exact_clock(p, group, wl_llc_first(p, t->cpu))->v);
+		at = wl_exact_at(p, group, t->cpu);
+		wl_exact_wake(p, t, &at, t->cpu, now_ns, &reads);
+		wl_exact_recount(p, group, gone.both, here.both, now_ns);
+		t->entity.lag = t->entity.vtime - wl_get(wl_exact_clock_at(p, &at)->v);
 		t->group = was;
 	}
 	wl_reweigh(p, t, weight, group);

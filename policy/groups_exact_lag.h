@@ -111,7 +111,7 @@ union wl_exact_change {
 	u32 all;
 };
 
-/* What a group is in an LLC. */
+/* What a group is in an LLC; both records are null if it has none there, as the root. */
 struct wl_exact_here {
 	struct wl_group *g;
 	struct wl_group_cpu *gl;
@@ -119,6 +119,24 @@ struct wl_exact_here {
 	u32 slot;
 	u32 llc;
 };
+
+/* A group in the LLC of cpu. Each look-up costs as much as a part of what is done with it. */
+WL_INLINE struct wl_exact_here wl_exact_at(struct wl_policy *p, u32 slot, u32 cpu)
+{
+	struct wl_exact_here at = {.slot = slot, .llc = wl_llc_first(p, cpu)};
+
+	if (!slot)
+		return at;
+	at.g = wl_group_at(p, slot);
+	at.gl = wl_group_cpu_at(p, slot, at.llc);
+	return at;
+}
+
+/* The clock of a group's tasks: wl_exact_clock(). */
+WL_INLINE struct wl_clock *wl_exact_clock_at(struct wl_policy *p, const struct wl_exact_here *at)
+{
+	return at->gl ? &at->gl->exact.clock : &wl_cpu_of(p, at->llc)->exact_llc.clock;
+}
 
 /*
  * Brings the v of a group up to now_ns, for what its tasks received in the LLC. spare: no task
@@ -209,31 +227,36 @@ WL_INLINE u32 wl_exact_group_sleeps(const struct wl_exact_here *at)
 #define WL_EXACT_SPARE	0x80000000u /* of a slot: no task waits anywhere */
 #define WL_EXACT_ASLEEP 0x80000000u /* of a parent: its child sleeps */
 
+/* One group's part of wl_exact_pass(): returns the group's parent, or 0. */
+WL_INLINE u32 wl_exact_pass_here(struct wl_policy *p, struct wl_exact_here *at, u64 now_ns,
+				 u32 spare, union wl_exact_change change)
+{
+	u32 parent;
+
+	if (!at->g || !at->gl)
+		return 0;
+	parent = wl_get(at->g->parent);
+	at->clock = wl_exact_clock(p, parent, at->llc);
+	if (change.advances)
+		wl_exact_advance_group(p, at, now_ns, spare);
+	if (change.waiting || change.running)
+		wl_exact_count(p, at, change);
+	if (change.sleeps && wl_exact_group_sleeps(at))
+		parent |= WL_EXACT_ASLEEP;
+	return parent;
+}
+
 /*
- * One group's part of wl_exact_pass(): returns the group's parent, or 0. A separate function,
- * because elsewhere its many paths would be too many for BPF's verifier.
+ * As wl_exact_pass_here(). A separate function, because elsewhere its many paths would be too many
+ * for BPF's verifier.
  */
 WL_FN u32 wl_exact_pass_group(struct wl_policy *p WL_ARG, u32 slot_and_spare, u32 cpu, u64 now_ns,
 			      u32 all)
 {
-	union wl_exact_change change = {.all = all};
-	struct wl_exact_here at = {.slot = slot_and_spare & ~WL_EXACT_SPARE,
-				   .llc = wl_llc_first(p, cpu)};
-	u32 parent;
+	struct wl_exact_here at = wl_exact_at(p, slot_and_spare & ~WL_EXACT_SPARE, cpu);
 
-	at.g = wl_group_at(p, at.slot);
-	at.gl = wl_group_cpu_at(p, at.slot, at.llc);
-	if (!at.g || !at.gl)
-		return 0;
-	parent = wl_get(at.g->parent);
-	at.clock = wl_exact_clock(p, parent, at.llc);
-	if (change.advances)
-		wl_exact_advance_group(p, &at, now_ns, slot_and_spare & WL_EXACT_SPARE);
-	if (change.waiting || change.running)
-		wl_exact_count(p, &at, change);
-	if (change.sleeps && wl_exact_group_sleeps(&at))
-		parent |= WL_EXACT_ASLEEP;
-	return parent;
+	return wl_exact_pass_here(p, &at, now_ns, slot_and_spare & WL_EXACT_SPARE,
+				  (union wl_exact_change){.all = all});
 }
 
 /*
@@ -249,14 +272,11 @@ WL_FN_OWN int wl_exact_count_slot(struct wl_policy *p WL_ARG, u32 slot, u32 cpu,
 	return 0;
 }
 
-/*
- * An event at now_ns on cpu changes the groups from `slot` up, each once. Their v's grow with the
- * number of tasks that run, so they are brought up to now_ns before that changes.
- */
-WL_FN_OWN int wl_exact_pass(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns, u32 all)
+/* What wl_exact_pass() changes on cpu itself. Returns WL_EXACT_SPARE, or 0. */
+WL_INLINE u32 wl_exact_pass_cpu(struct wl_policy *p, u32 slot, u32 cpu,
+				union wl_exact_change change)
 {
-	union wl_exact_change change = {.all = all};
-	u32 llc = wl_llc_first(p, cpu), at = slot, i, parent;
+	u32 llc = wl_llc_first(p, cpu);
 	u32 spare = wl_exact_is_spare(p, llc) ? WL_EXACT_SPARE : 0;
 
 	if (change.waiting) {
@@ -265,6 +285,18 @@ WL_FN_OWN int wl_exact_pass(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 n
 		wl_atomic_add(&wl_cpu_of(p, llc)->exact_llc.waiting, (u32)change.waiting);
 		wl_line_updated(p, WL_LINE_LLC + (llc & (WL_MAX_CPUS - 1)));
 	}
+	return spare;
+}
+
+/*
+ * wl_exact_pass(), of the groups alone, from `at` up. Inlined, because BPF's stack has no room for
+ * one more frame.
+ */
+WL_INLINE void wl_exact_pass_up(struct wl_policy *p, u32 at, u32 spare, u32 cpu, u64 now_ns,
+				union wl_exact_change change)
+{
+	u32 i, parent;
+
 	wl_for_depth (i) {
 		if (!at)
 			break;
@@ -272,7 +304,38 @@ WL_FN_OWN int wl_exact_pass(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 n
 		change.sleeps &= parent >> 31;
 		at = parent & ~WL_EXACT_ASLEEP;
 	}
+}
+
+/*
+ * An event at now_ns on cpu changes the groups from `slot` up, each once. Their v's grow with the
+ * number of tasks that run, so they are brought up to now_ns before that changes.
+ */
+WL_FN_OWN int wl_exact_pass(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns, u32 all)
+{
+	union wl_exact_change change = {.all = all};
+	u32 spare = wl_exact_pass_cpu(p, slot, cpu, change);
+
+	wl_exact_pass_up(p, slot, spare, cpu, now_ns, change);
 	return 0;
+}
+
+/*
+ * As wl_exact_pass(), from a group that has been looked up. Events of every switch and wake-up do
+ * most of it without a call.
+ */
+WL_INLINE void wl_exact_pass_at(struct wl_policy *p, struct wl_exact_here *at, u32 cpu, u64 now_ns,
+				union wl_exact_change change)
+{
+	u32 spare, parent;
+
+	if (!WL_HAS_STACK) {
+		wl_exact_pass(p, at->slot, cpu, now_ns, change.all);
+		return;
+	}
+	spare = wl_exact_pass_cpu(p, at->slot, cpu, change);
+	parent = wl_exact_pass_here(p, at, now_ns, spare, change);
+	change.sleeps &= parent >> 31;
+	wl_exact_pass_up(p, parent & ~WL_EXACT_ASLEEP, spare, cpu, now_ns, change);
 }
 
 /* Brings the v's of the groups from `slot` up to now_ns. Also called at ticks. */
@@ -303,14 +366,10 @@ WL_FN int wl_exact_went(struct wl_policy *p WL_ARG, u32 slot, u32 cpu)
 	return 0;
 }
 
-/*
- * wl_exact_recount() of a task that leaves one CPU and joins another. A separate function, to save
- * its callers' stack.
- */
-WL_FN int wl_exact_moved(struct wl_policy *p WL_ARG, u32 slot, u64 was_both, u64 now_both,
-			 u64 now_ns)
+/* wl_exact_recount() of a task that leaves one CPU and joins another. */
+WL_INLINE void wl_exact_moved(struct wl_policy *p, u32 slot, union wl_where was, union wl_where now,
+			      u64 now_ns)
 {
-	union wl_where was = {.both = was_both}, now = {.both = now_both};
 	union wl_exact_change leaves = {.waiting = -(was.place == WL_PLACE_QUEUED),
 					.running = -(was.place == WL_PLACE_RUNNING)};
 	union wl_exact_change joins = {.waiting = now.place == WL_PLACE_QUEUED,
@@ -323,12 +382,11 @@ WL_FN int wl_exact_moved(struct wl_policy *p WL_ARG, u32 slot, u64 was_both, u64
 	if (was.place == WL_PLACE_QUEUED && now.place == WL_PLACE_QUEUED &&
 	    wl_llc_first(p, was.cpu) != wl_llc_first(p, now.cpu))
 		wl_exact_went(p, slot, was.cpu);
-	return 0;
 }
 
 /*
  * A task of this group that waited on `from` was pulled to `to`, where it waits: the same as
- * wl_exact_moved() without its frame, because a pull has less stack than other callers.
+ * wl_exact_recount() without its frame, because a pull has less stack than other callers.
  */
 WL_INLINE void wl_exact_pulled(struct wl_policy *p, u32 slot, u32 from, u32 to)
 {
@@ -339,39 +397,77 @@ WL_INLINE void wl_exact_pulled(struct wl_policy *p, u32 slot, u32 from, u32 to)
 }
 
 /*
- * A task of this group was counted at `was`, and is now at `now`. Before that is counted, the v's
- * of its groups are brought up to now_ns, if that is not 0.
+ * How a move of a task changes its groups. Before that is counted, they are brought up to now_ns,
+ * if that is not 0.
  */
-WL_INLINE void wl_exact_recount(struct wl_policy *p, u32 slot, union wl_where was,
-				union wl_where now, u64 now_ns)
+WL_INLINE union wl_exact_change wl_exact_change_of(union wl_where was, union wl_where now,
+						   u64 now_ns)
 {
-	union wl_exact_change change = {
+	return (union wl_exact_change){
 		.advances = !!now_ns,
 		.sleeps = now.place == WL_PLACE_NONE && was.place != WL_PLACE_NONE,
 		.waiting = (now.place == WL_PLACE_QUEUED) - (was.place == WL_PLACE_QUEUED),
 		.running = (now.place == WL_PLACE_RUNNING) - (was.place == WL_PLACE_RUNNING)};
-
-	if (was.place != WL_PLACE_NONE && now.place != WL_PLACE_NONE && was.cpu != now.cpu)
-		wl_exact_moved(p, slot, was.both, now.both, now_ns);
-	else if (slot || change.waiting)
-		wl_exact_pass(p, slot, now.cpu, now_ns, change.all);
 }
 
 /*
- * Charges a running task for the time since it was last charged. Returns 1 if its groups must still
- * be brought up to now_ns.
+ * A task of this group was counted at `was`, and is now at `now`. Before that is counted, the v's
+ * of its groups are brought up to now_ns, if that is not 0. A separate function, to save its
+ * callers' stack.
  */
-WL_FN_OWN int wl_exact_charge_task(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now_ns)
+WL_FN int wl_exact_recount(struct wl_policy *p WL_ARG, u32 slot, u64 was_both, u64 now_both,
+			   u64 now_ns)
+{
+	union wl_where was = {.both = was_both}, now = {.both = now_both};
+	union wl_exact_change change = wl_exact_change_of(was, now, now_ns);
+
+	if (was.place != WL_PLACE_NONE && now.place != WL_PLACE_NONE && was.cpu != now.cpu)
+		wl_exact_moved(p, slot, was, now, now_ns);
+	else if (slot || change.waiting)
+		wl_exact_pass(p, slot, now.cpu, now_ns, change.all);
+	return 0;
+}
+
+/* Counts t at this place on cpu, also with its groups. */
+WL_INLINE void wl_exact_place(struct wl_policy *p, struct wl_task *t, u32 place, u32 cpu,
+			      u64 now_ns)
+{
+	union wl_where now = {.place = place, .cpu = cpu};
+
+	wl_exact_recount(p, t->group, wl_place(p, t, place, cpu).both, now.both, now_ns);
+}
+
+/*
+ * Counts t at this place on cpu, also with its groups, of which `at` is the lowest. It nearly
+ * always comes from the place `usual` there.
+ */
+WL_INLINE void wl_exact_place_from(struct wl_policy *p, struct wl_task *t, struct wl_exact_here *at,
+				   u32 usual, union wl_where now, u64 now_ns)
+{
+	union wl_where were = {.place = usual, .cpu = now.cpu};
+	union wl_where was = wl_place_from(p, t, usual, now.place, now.cpu);
+	union wl_exact_change change = wl_exact_change_of(were, now, now_ns);
+
+	if (was.both != were.both)
+		wl_exact_recount(p, at->slot, was.both, now.both, now_ns);
+	else if (at->slot || change.waiting)
+		wl_exact_pass_at(p, at, now.cpu, now_ns, change);
+}
+
+/*
+ * Charges a running task, whose clock this is, for the time since it was last charged. Returns 1 if
+ * its groups must still be brought up to now_ns.
+ */
+WL_FN_OWN int wl_exact_charge_task(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG,
+				   const struct wl_clock *clock WL_ARG, u64 now_ns)
 {
 	u32 cpu = t->cpu, llc = wl_llc_first(p, cpu);
 	u64 delta_ns = now_ns > t->run_start_ns ? now_ns - t->run_start_ns : 0, gained;
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
-	struct wl_clock *clock;
 	u32 content, spare;
 
-	if (t->place != WL_PLACE_RUNNING || !delta_ns)
+	if (!delta_ns)
 		return 0;
-	clock = wl_exact_clock(p, t->group, llc);
 	content = wl_exact_is_slower(1, t->weight, wl_get(clock->rate));
 	spare = wl_exact_is_spare(p, llc);
 	t->sum_exec_ns += delta_ns;
@@ -387,46 +483,80 @@ WL_FN_OWN int wl_exact_charge_task(struct wl_policy *p WL_ARG, struct wl_task *t
 	return 1;
 }
 
-/* Charges a running task and its groups. */
+/* Charges a running task and its groups. A separate function, to save its callers' stack. */
+WL_FN int wl_exact_charge_running(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now_ns)
+{
+	struct wl_clock *clock = wl_exact_clock(p, t->group, wl_llc_first(p, t->cpu));
+
+	if (wl_exact_charge_task(p, t, clock, now_ns))
+		wl_exact_advance(p, t->group, t->cpu, now_ns);
+	return 0;
+}
+
+/* Charges a task and its groups, if it runs. */
 WL_INLINE void wl_exact_charge(struct wl_policy *p, struct wl_task *t, u64 now_ns)
 {
-	if (t->place == WL_PLACE_RUNNING && wl_exact_charge_task(p, t, now_ns))
-		wl_exact_advance(p, t->group, t->cpu, now_ns);
+	if (t->place == WL_PLACE_RUNNING)
+		wl_exact_charge_running(p, t, now_ns);
 }
 
 /* ------------------------------------------------------------------ clocks */
 
 /*
- * t was picked on cpu while others waited: moves the clocks of its group and of all groups above.
+ * Something of this v in a group was picked while others waited: moves the group's clock. Returns
+ * the group's own v.
  */
-WL_FN_OWN int wl_exact_picked(struct wl_policy *p WL_ARG, const struct wl_task *t WL_ARG, u32 cpu,
-			      u64 now_ns)
+WL_INLINE u64 wl_exact_picked_in(struct wl_policy *p, const struct wl_exact_here *at, u64 v,
+				 u64 now_ns)
 {
-	struct wl_cpu *c = wl_cpu_of(p, cpu);
-	u32 llc = wl_llc_first(p, cpu), at = t->group, i;
-	u64 v = t->entity.vtime;
+	struct wl_group *g = at->g;
+	struct wl_group_cpu *gl = at->gl;
+
+	if (wl_read_once(gl->exact.waiting))
+		wl_exact_move_clock(&gl->exact.clock, v, now_ns);
+	v = wl_exact_v(gl);
+	if (!wl_read_once(gl->exact.waiting) && !wl_get(gl->exact_others.waiting)) {
+		if (wl_get(g->exact.home) != at->llc)
+			g->exact.home = at->llc;
+		gl->exact.mark = v - wl_get(wl_exact_clock(p, wl_get(g->parent), at->llc)->v);
+	}
+	return v;
+}
+
+/* As wl_exact_picked_in(), of a group and all groups above it. Returns the v of the last one. */
+WL_FN u64 wl_exact_picked_up(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 v, u64 now_ns)
+{
+	u32 i;
 
 	wl_for_depth (i) {
-		struct wl_group *g = at ? wl_group_at(p, at) : 0;
-		struct wl_group_cpu *gl = g ? wl_group_cpu_at(p, at, llc) : 0;
+		struct wl_exact_here at = wl_exact_at(p, slot, cpu);
 
-		if (!gl)
+		if (!at.g || !at.gl)
 			break;
-		if (wl_read_once(gl->exact.waiting))
-			wl_exact_move_clock(&gl->exact.clock, v, now_ns);
-		v = wl_exact_v(gl);
-		if (!wl_read_once(gl->exact.waiting) && !wl_get(gl->exact_others.waiting)) {
-			if (wl_get(g->exact.home) != llc)
-				g->exact.home = llc;
-			gl->exact.mark = v - wl_get(wl_exact_clock(p, wl_get(g->parent), llc)->v);
-		}
-		at = wl_get(g->parent);
+		v = wl_exact_picked_in(p, &at, v, now_ns);
+		slot = wl_get(at.g->parent);
 	}
-	if (!wl_read_once(c->nr_queued))
-		return 0;
-	wl_exact_move_clock(&wl_cpu_of(p, llc)->exact_llc.clock, v, now_ns);
-	wl_wrote_llc(p, llc);
-	return 0;
+	return v;
+}
+
+/*
+ * t, of the group `at`, was picked on cpu while others waited: moves the clocks of its group and of
+ * all groups above.
+ */
+WL_INLINE void wl_exact_picked(struct wl_policy *p, const struct wl_task *t,
+			       const struct wl_exact_here *at, u32 cpu, u64 now_ns)
+{
+	u64 v = t->entity.vtime;
+
+	if (at->g && at->gl) {
+		v = wl_exact_picked_in(p, at, v, now_ns);
+		if (wl_get(at->g->parent))
+			v = wl_exact_picked_up(p, wl_get(at->g->parent), cpu, v, now_ns);
+	}
+	if (!wl_read_once(wl_cpu_of(p, cpu)->nr_queued))
+		return;
+	wl_exact_move_clock(&wl_cpu_of(p, at->llc)->exact_llc.clock, v, now_ns);
+	wl_wrote_llc(p, at->llc);
 }
 
 /* A distance from a clock, limited in both directions. */
@@ -463,11 +593,9 @@ WL_INLINE void wl_exact_sleep(struct wl_policy *p, struct wl_task *t, u32 cpu)
 		t->entity.vtime - wl_get(wl_exact_clock(p, t->group, wl_llc_first(p, cpu))->v);
 }
 
-/* May a group sleep, as far as cpu's LLC knows? It does not while it has a task there. */
-WL_INLINE u32 wl_exact_may_sleep(struct wl_policy *p, u32 slot, u32 cpu)
+/* May a group sleep, as far as this LLC knows? It does not while it has a task there. */
+WL_INLINE u32 wl_exact_may_sleep(const struct wl_group_cpu *gl)
 {
-	struct wl_group_cpu *gl = wl_group_cpu_at(p, slot, wl_llc_first(p, cpu));
-
 	return gl && !(wl_read_once(gl->exact.waiting) + wl_read_once(gl->exact.running));
 }
 
@@ -517,12 +645,11 @@ WL_FN u32 wl_exact_wake_group(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64
 	return slept ? wl_get(g->parent) : 0;
 }
 
-/* t becomes runnable on cpu, and gets the distance from its clock with which it went to sleep. */
-WL_FN_OWN int wl_exact_wake_task(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu,
-				 u64 now_ns)
+/* t becomes runnable, and gets the distance from its clock with which it went to sleep. */
+WL_FN_OWN int wl_exact_wake_task(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG,
+				 const struct wl_clock *clock WL_ARG, u64 now_ns)
 {
 	u64 slept_ns = now_ns > t->run_start_ns ? now_ns - t->run_start_ns : 0;
-	struct wl_clock *clock = wl_exact_clock(p, t->group, wl_llc_first(p, cpu));
 
 	if (t->flags & WL_TASK_NEW)
 		t->entity.lag = 0;
@@ -536,8 +663,8 @@ WL_FN_OWN int wl_exact_wake_task(struct wl_policy *p WL_ARG, struct wl_task *t W
 }
 
 /* A task of this group becomes runnable on cpu: so do the groups that slept. */
-WL_FN int wl_exact_wake_groups(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns,
-			       struct wl_reads *reads WL_ARG)
+WL_FN_OWN int wl_exact_wake_groups(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns,
+				   struct wl_reads *reads WL_ARG)
 {
 	u32 at = slot, i;
 
@@ -554,12 +681,12 @@ WL_FN int wl_exact_wake_groups(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u6
  * that they had when they went to sleep. One function after the other, because a log's program has
  * no stack for both frames at once.
  */
-WL_INLINE void wl_exact_wake(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns,
-			     struct wl_reads *reads)
+WL_INLINE void wl_exact_wake(struct wl_policy *p, struct wl_task *t, const struct wl_exact_here *at,
+			     u32 cpu, u64 now_ns, struct wl_reads *reads)
 {
-	wl_exact_wake_task(p, t, cpu, now_ns);
-	if (t->group && wl_exact_may_sleep(p, t->group, cpu))
-		wl_exact_wake_groups(p, t->group, cpu, now_ns, reads);
+	wl_exact_wake_task(p, t, wl_exact_clock_at(p, at), now_ns);
+	if (wl_exact_may_sleep(at->gl))
+		wl_exact_wake_groups(p, at->slot, cpu, now_ns, reads);
 }
 
 #endif /* WL_GROUPS_EXACT_LAG_H */

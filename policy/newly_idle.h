@@ -37,16 +37,14 @@ WL_INLINE void wl_newly_idle_begins(struct wl_policy *p, u32 cpu, u32 levels, u6
 	}
 }
 
-/* Something happens on cpu: a try in progress is over. */
-WL_FN int wl_newly_idle_ends(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns)
+/* The try in progress on cpu is over. */
+WL_FN int wl_newly_idle_charge(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	u64 since_ns = wl_get(c->newly_idle.since_ns), took_ns, cost_ns;
 	u32 top = wl_get(c->newly_idle.top), span, inner = 0, i, index;
 	struct wl_level *lv;
 
-	if (!since_ns)
-		return 0;
 	c->newly_idle.since_ns = 0;
 	took_ns = now_ns > since_ns ? now_ns - since_ns : 0;
 	lv = wl_level_of(p, top);
@@ -67,6 +65,13 @@ WL_FN int wl_newly_idle_ends(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns)
 			c->newly_idle.cost_ns[index] = cost_ns < ~0u ? cost_ns : ~0u;
 	}
 	return 0;
+}
+
+/* Something happens on cpu: a try in progress is over. */
+WL_INLINE void wl_newly_idle_ends(struct wl_policy *p, u32 cpu, u64 now_ns)
+{
+	if (wl_get(wl_cpu_of(p, cpu)->newly_idle.since_ns))
+		wl_newly_idle_charge(p, cpu, now_ns);
 }
 
 /* Those of `levels` that cpu should try now. */

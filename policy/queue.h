@@ -21,16 +21,17 @@ WL_INLINE u32 wl_order(const struct wl_policy *p)
 	return wl_axis(p, queue) >= WL_QUEUE_FAIR ? WL_ORDER_FAIR : WL_ORDER_CFS;
 }
 
-WL_INLINE void wl_queue_enqueue(struct wl_policy *p, struct wl_task *t,
+/* `to`: the CPU whose queue t joins, if t is allowed there. */
+WL_INLINE void wl_queue_enqueue(struct wl_policy *p, struct wl_task *t, u32 to,
 				const struct wl_enqueue_in *in, struct wl_enqueue_out *out)
 {
 	wl_wait_begins(t, in->now_ns);
 	if (wl_order(p) == WL_ORDER_EXACT)
-		wl_exact_enqueue(p, t, in, out);
+		wl_exact_enqueue(p, t, to, in, out);
 	else if (wl_order(p) == WL_ORDER_FAIR)
-		wl_delayed_enqueue(p, t, in, out);
+		wl_delayed_enqueue(p, t, to, in, out);
 	else
-		wl_cfs_enqueue(p, t, in, out);
+		wl_cfs_enqueue(p, t, to, in, out);
 	wl_wait_joins(p, t, out->cpu);
 }
 

@@ -136,10 +136,10 @@ WL_INLINE void wl_cfs_arrive(struct wl_policy *p, struct wl_task *t, u32 cpu)
 
 /* ------------------------------------------------------------------ events */
 
-WL_INLINE void wl_cfs_enqueue(struct wl_policy *p, struct wl_task *t,
+WL_INLINE void wl_cfs_enqueue(struct wl_policy *p, struct wl_task *t, u32 to,
 			      const struct wl_enqueue_in *in, struct wl_enqueue_out *out)
 {
-	u32 cpu = wl_allowed(p, t, in->cpu) ? in->cpu : (u32)wl_nearest_allowed(p, t, in->cpu);
+	u32 cpu = wl_allowed(p, t, to) ? to : (u32)wl_nearest_allowed(p, t, to);
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	u32 hweight;
 

@@ -96,17 +96,17 @@ WL_FN int wl_delayed_wake(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG)
 }
 
 /* As wl_fair_enqueue(), of a task that may be delayed. */
-WL_INLINE void wl_delayed_enqueue(struct wl_policy *p, struct wl_task *t,
+WL_INLINE void wl_delayed_enqueue(struct wl_policy *p, struct wl_task *t, u32 to,
 				  const struct wl_enqueue_in *in, struct wl_enqueue_out *out)
 {
 	/* A group that stays there, too, needs V before what runs is charged for the arrival. */
 	if (wl_keeps_sleepers(p) && wl_nests(p))
-		wl_queues_return(p, t->group, in->cpu);
-	if (t->place == WL_PLACE_DELAYED && t->cpu != (s32)in->cpu)
+		wl_queues_return(p, t->group, to);
+	if (t->place == WL_PLACE_DELAYED && t->cpu != (s32)to)
 		wl_delayed_leave(p, t, in->now_ns);
 	else if (t->place == WL_PLACE_DELAYED)
 		wl_delayed_wake(p, t);
-	wl_fair_enqueue(p, t, in, out);
+	wl_fair_enqueue(p, t, to, in, out);
 }
 
 #endif /* WL_QUEUE_DELAYED_H */

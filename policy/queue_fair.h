@@ -181,7 +181,7 @@ WL_INLINE void wl_fair_place(struct wl_policy *p, struct wl_task *t, u32 place, 
 		wl_fair_leaves(p, t, wl_fair_mean_of(p, t, was, now_ns));
 	wl_fair_rescale_lag(&t->entity, hweight);
 	wl_fair_joins(p, t, cpu, now_ns, counted);
-	wl_place(p, t, place, cpu);
+	wl_place_from(p, t, WL_PLACE_NONE, place, cpu);
 	if (counted)
 		wl_queues_left(p, t->group, was, now_ns);
 	wl_fair_counts(p, t, now_ns);
@@ -272,10 +272,10 @@ WL_INLINE u32 wl_fair_may_preempt(const struct wl_policy *p, u32 why)
 	return why != WL_ENQ_FORK || wl_axis(p, queue) != WL_QUEUE_FAIR_2025;
 }
 
-WL_INLINE void wl_fair_enqueue(struct wl_policy *p, struct wl_task *t,
+WL_INLINE void wl_fair_enqueue(struct wl_policy *p, struct wl_task *t, u32 to,
 			       const struct wl_enqueue_in *in, struct wl_enqueue_out *out)
 {
-	u32 cpu = wl_allowed(p, t, in->cpu) ? in->cpu : (u32)wl_nearest_allowed(p, t, in->cpu);
+	u32 cpu = wl_allowed(p, t, to) ? to : (u32)wl_nearest_allowed(p, t, to);
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	u32 arrives = in->why != WL_ENQ_SLICE_END && wl_read_once(c->nr_running);
 	struct wl_run_queue *q;
@@ -325,7 +325,7 @@ WL_INLINE void wl_fair_run(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 
 	wl_queues_start(p, t->group, cpu, now_ns);
 	wl_fair_starts(p, cpu, q, &t->entity, t->id, now_ns);
 	/* This comes last: a CPU that sees a task running must find the above. */
-	wl_place_running(p, t, cpu);
+	wl_place_from(p, t, WL_PLACE_QUEUED, WL_PLACE_RUNNING, cpu);
 	c->newly_idle_left = wl_all_levels(p);
 }
 
@@ -340,7 +340,7 @@ WL_INLINE void wl_fair_sleep(struct wl_policy *p, struct wl_task *t, u64 now_ns)
 		mean = wl_fair_mean_of(p, t, t->cpu, now_ns);
 	wl_queues_stop(p, t);
 	wl_fair_leaves(p, t, mean);
-	wl_place(p, t, WL_PLACE_NONE, t->cpu);
+	wl_place_from(p, t, WL_PLACE_RUNNING, WL_PLACE_NONE, t->cpu);
 	wl_queues_left(p, t->group, t->cpu, now_ns);
 }
 

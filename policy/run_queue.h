@@ -111,6 +111,24 @@ WL_INLINE void wl_recount(struct wl_policy *p, struct wl_task *t, u32 weight, un
 		t->recent_cpu = was.cpu;
 }
 
+/* wl_recount() of any two places. */
+WL_FN int wl_recount_rest(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 weight, u64 was,
+			  u64 now)
+{
+	wl_recount(p, t, weight, (union wl_where){.both = was}, (union wl_where){.both = now});
+	return 0;
+}
+
+/* As wl_recount_rest(). The call takes less of the caller's frame, but one more. */
+WL_INLINE void wl_recount_any(struct wl_policy *p, struct wl_task *t, u32 weight,
+			      union wl_where was, union wl_where now)
+{
+	if (WL_HAS_STACK)
+		wl_recount_rest(p, t, weight, was.both, now.both);
+	else
+		wl_recount(p, t, weight, was, now);
+}
+
 /*
  * Counts a task where it now is instead of where it was. cpu is its home even if it is not
  * runnable. In a kernel, a CPU that pulls the task and a CPU that runs or dequeues it may do this
@@ -125,26 +143,27 @@ WL_INLINE union wl_where wl_place(struct wl_policy *p, struct wl_task *t, u32 pl
 	if (t->place == place && t->cpu == (s32)cpu)
 		return now;
 	was.both = wl_atomic_xchg((wl_pair *)&t->place, now.both);
-	wl_recount(p, t, weight, was, now);
+	wl_recount_any(p, t, weight, was, now);
 	return was;
 }
 
 /*
- * As wl_place(), of a task that is about to run, and nearly always waited on the same CPU: the
- * compiler leaves little of the count then.
+ * As wl_place(), of a task that is not there yet, and nearly always comes from the place `usual` on
+ * the same CPU: the compiler leaves little of the count then.
  */
-WL_INLINE union wl_where wl_place_running(struct wl_policy *p, struct wl_task *t, u32 cpu)
+WL_INLINE union wl_where wl_place_from(struct wl_policy *p, struct wl_task *t, u32 usual, u32 place,
+				       u32 cpu)
 {
-	union wl_where was, now = {.place = WL_PLACE_RUNNING, .cpu = cpu};
+	union wl_where was, now = {.place = place, .cpu = cpu};
 	u32 weight = t->weight;
 
 	was.both = wl_atomic_xchg((wl_pair *)&t->place, now.both);
-	if (was.place == WL_PLACE_QUEUED && was.cpu == now.cpu) {
-		was = (union wl_where){.place = WL_PLACE_QUEUED, .cpu = cpu};
+	if (was.place == usual && was.cpu == now.cpu) {
+		was = (union wl_where){.place = usual, .cpu = cpu};
 		wl_recount(p, t, weight, was, now);
 		return was;
 	}
-	wl_recount(p, t, weight, was, now);
+	wl_recount_any(p, t, weight, was, now);
 	return was;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How much of BPF's stack of 512 bytes the programs leave free, on the deepest chain of calls.
+//! How much of BPF's stack of 512 bytes the programs leave free, on the deepest chain of calls; and that none prints.
 //!
 //! The kernel adds up the frames of each chain of calls, each rounded up to 16 bytes, and refuses a program whose chain
 //! takes more than 512. How large a frame is depends on the compiler, so that a program that just fits here may be
@@ -179,6 +179,19 @@ fn the_other_programs_take_no_more_than_they_did() {
         let (bytes, chain) = chain(elf);
         println!("{name}: {bytes} bytes: {}", chain.join(" > "));
         assert!(bytes <= most, "{name}: {bytes} bytes: {}", chain.join(" > "));
+    }
+}
+
+/// No program calls bpf_trace_printk (6). A kernel that loads one which does notes tasks' names at each switch from
+/// then on (kernel.bpf.h).
+#[test]
+fn no_program_prints() {
+    for (name, elf) in [object!("own"), object!("own_groups"), object!("bpf"), object!("logged")] {
+        // SHT_PROGBITS has code, and data, which is no call of a helper by chance.
+        for section in sections(elf).iter().filter(|section| section.kind == 1) {
+            let prints = |code: &[u8]| code[0] == 0x85 && code[1] == 0 && u32_at(code, 4) == 6;
+            assert!(!section.data.chunks_exact(8).any(prints), "{name} prints");
+        }
     }
 }
 

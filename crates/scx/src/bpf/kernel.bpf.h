@@ -23,7 +23,14 @@
 #ifndef SCX_WAKELAB_KERNEL_H
 #define SCX_WAKELAB_KERNEL_H
 
+/*
+ * A program of scx's header may print a warning. A kernel that loads a program with that call
+ * switches on the event by which it would be seen. From then on, also when the scheduler has gone,
+ * it notes the tasks' names for that event at each switch and wake-up. So nothing here can print.
+ */
+#define bpf_trace_printk(format, ...) ((void)(format))
 #include <scx/common.bpf.h>
+#undef bpf_trace_printk
 #include <scx/compat.bpf.h>
 
 /* libbpf looks for a name without what follows the three underscores. */

@@ -117,7 +117,6 @@ s32 BPF_STRUCT_OPS(wakelab_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	struct scratch *sc = scratch_of(this_cpu);
 	struct wl_select_in *in = &sc->select_in;
 	struct wl_decision *d = &sc->decision;
-	u64 begin_ns;
 
 	if (!tctx || is_to_be_lost(p))
 		return prev_cpu;
@@ -134,10 +133,10 @@ s32 BPF_STRUCT_OPS(wakelab_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	in->now_ns = bpf_ktime_get_ns();
 
 	if (!bench_search || !kernel_searches(p, in, wake_flags, d)) {
-		begin_ns = bench_search ? bpf_ktime_get_ns() : in->now_ns;
+		sc->select_ns = bench_search ? bpf_ktime_get_ns() : in->now_ns;
 		wl_select(&policy, in, &tctx->task, (struct wl_task *)waker, d);
 		if (bench_search || detail >= DETAIL_STATS || d->scan_timed)
-			count_time(in, d, bpf_ktime_get_ns() - begin_ns);
+			count_time(in, d, bpf_ktime_get_ns() - sc->select_ns);
 		count_decision(d);
 	}
 	if (!valid_cpu(d->cpu))

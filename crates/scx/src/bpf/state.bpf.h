@@ -13,7 +13,8 @@
 #define WL_FN  __attribute__((noinline, weak))
 #define WL_ARG __arg_nonnull
 #ifdef WL_OWN
-#define WL_FN_OWN static __always_inline __attribute__((unused))
+#define WL_HAS_STACK 1
+#define WL_FN_OWN    static __always_inline __attribute__((unused))
 #endif
 #ifndef WL_LOGS
 #define WL_FN_ONCE static __always_inline
@@ -119,6 +120,7 @@ struct scratch {
 	 * the CPU's run queue.
 	 */
 	u64 switch_ns;
+	u64 select_ns; /* when the policy was asked for a CPU; here, to save stack */
 	/*
 	 * 1: a task that preempts went straight to the CPU, and the CPU has not switched to it yet.
 	 */
