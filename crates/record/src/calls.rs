@@ -275,15 +275,9 @@ impl Calls {
         if let Effect::Read(_) | Effect::Write(..) | Effect::Move(..) | Effect::Send(_) | Effect::Receive(_) =
             effect
         {
-            let bytes = match effect {
-                Effect::Send(_) | Effect::Receive(_) => {
-                    if value < 0 {
-                        0
-                    } else {
-                        MESSAGE_BYTES
-                    }
-                }
-                _ => u64::try_from(value).unwrap_or(0),
+            let bytes = match u64::try_from(value) {
+                Ok(_) if effect.is_of_queue() => MESSAGE_BYTES,
+                value => value.unwrap_or(0),
             };
             let read = match effect {
                 Effect::Read(fd) | Effect::Move(fd, _) | Effect::Receive(fd) if bytes > 0 => {

@@ -16,14 +16,20 @@ const CLOSE_ON_EXEC: u32 = 0o2_000_000;
 const QUEUES: &str = "/dev/mqueue";
 
 /// Reads the descriptors of all processes that `proc` (normally `/proc`) shows now. Those that change meanwhile may be
-/// wrong.
-pub(crate) fn descriptors(proc: &Path) -> Descriptors {
+/// wrong. Without `pipes`, only message queues count, and no process is looked at if there are none, because a machine
+/// may have a million descriptors.
+pub(crate) fn descriptors(proc: &Path, pipes: bool) -> Descriptors {
     let mut all = Descriptors::default();
     let mut ids = BTreeMap::new();
     let queues = fs::metadata(QUEUES).ok().map(|queues| queues.dev());
+    let any_counts = pipes || fs::read_dir(QUEUES).is_ok_and(|mut queues| queues.next().is_some());
     for process in numbered(proc) {
         let folder = proc.join(process.to_string());
         let mut table = Table::new();
+        if !any_counts {
+            all.set(process, table);
+            continue;
+        }
         for fd in numbered(&folder.join("fd")) {
             let Ok(target) = fs::read_link(folder.join(format!("fd/{fd}"))) else { continue };
             let info = fs::read_to_string(folder.join(format!("fdinfo/{fd}"))).unwrap_or_default();
@@ -75,6 +81,7 @@ fn flags(info: &str) -> u32 {
 #[cfg(test)]
 mod tests {
     use std::os::fd::AsRawFd;
+    use std::path::PathBuf;
 
     use super::*;
 
@@ -92,9 +99,22 @@ mod tests {
     }
 
     #[test]
+    fn a_file_of_their_device_is_a_queue() {
+        let file = tempfile::tempfile().expect("a file");
+        let link = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        let found = file.metadata().expect("an open file");
+        assert_eq!(queue(&link, found.dev()), Some((Kind::Queue, found.ino())));
+        assert_eq!(queue(&link, found.dev() + 1), None);
+        assert_eq!(
+            queue(Path::new("/proc/self/fd"), fs::metadata("/proc/self/fd").expect("proc").dev()),
+            None
+        );
+    }
+
+    #[test]
     fn both_ends_of_a_pipe_of_this_process_are_one_channel() {
         let (out, into) = std::io::pipe().expect("a pipe");
-        let mut all = descriptors(Path::new("/proc"));
+        let mut all = descriptors(Path::new("/proc"), true);
         let mut of = |fd: i32| all.open_on(std::process::id(), u32::try_from(fd).expect("a descriptor"));
         let channel = of(out.as_raw_fd()).expect("its end for reading");
         assert_eq!(of(into.as_raw_fd()), Some(channel));

@@ -114,7 +114,8 @@ pub fn record(plan: &Plan, stop: &Stop) -> Result<Taken, RecordError> {
     let before = tasks(Path::new("/proc"));
     let mut groups = facts::cgroups();
     let began_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let calls = (!selection.calls.is_empty()).then(|| Calls::new(descriptors(Path::new("/proc"))));
+    let pipes = !plan.without.contains(&Group::Pipe);
+    let calls = (!selection.calls.is_empty()).then(|| Calls::new(descriptors(Path::new("/proc"), pipes)));
 
     // A machine that cannot be described may have any number of CPUs.
     let nr_cpus = machine.as_ref().map_or(usize::MAX, |(machine, _)| machine.topology.nr_cpus());

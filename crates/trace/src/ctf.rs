@@ -146,7 +146,7 @@ impl EventSource for Reader {
             self.advance(index)?;
         }
         if self.release.is_new() {
-            return Ok(self.release.item());
+            return Ok(Some(self.release.deliver()));
         }
         let Some(index) = self.merge.take() else {
             // A file may end with a packet that has no events, but tells that some were left out.

@@ -219,7 +219,7 @@ impl EventSource for Reader {
             self.fill()?;
         }
         if self.release.is_new() {
-            return Ok(self.release.item());
+            return Ok(Some(self.release.deliver()));
         }
         let Some(record) = self.next_record() else {
             let at_end = std::mem::take(&mut self.lost_at_end);
@@ -275,7 +275,7 @@ impl EventSource for Reader {
 
 /// Returns the text of a part that has its length before it.
 pub(crate) fn text_of_part(part: &[u8]) -> String {
-    String::from_utf8_lossy(part.get(4..).unwrap_or_default()).trim_end_matches('\0').to_owned()
+    String::from_utf8_lossy(part.get(4..).unwrap_or_default()).into_owned()
 }
 
 fn no_layouts(store: &Store, byte: u64) -> TraceError {

@@ -117,7 +117,7 @@ impl EventSource for Reader {
     fn next_item(&mut self) -> Result<Option<Item<'_>>, TraceError> {
         self.advance()?;
         if self.index.release.is_new() {
-            return Ok(self.index.release.item());
+            return Ok(Some(self.index.release.deliver()));
         }
         let Some(number) = self.merge.take() else { return self.seen.check_end().map(|()| None) };
         let Some(bundle) = self.open.get_mut(&number) else { return Ok(Some(Item::Unfinished)) };

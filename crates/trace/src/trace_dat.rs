@@ -66,7 +66,7 @@ impl EventSource for Reader {
             self.advance(index)?;
         }
         if self.release.is_new() {
-            return Ok(self.release.item());
+            return Ok(Some(self.release.deliver()));
         }
         let Some(index) = self.merge.take() else {
             return self.emitter.seen.check_end().map(|()| None);

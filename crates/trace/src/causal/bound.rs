@@ -25,11 +25,20 @@ use crate::program::{RanOn, Tracked};
 const STAYED_MIN: u32 = 20;
 
 impl Model {
-    /// Notes that a task becomes runnable on `cpu`: whether it has to wait there although another CPU idles.
-    pub(super) fn note_runnable_on(&mut self, cpu: u32, index: TaskIndex) {
+    /// Notes that a task is woken whose CPU is this one.
+    pub(super) fn note_woken_on(&mut self, cpu: u32, index: TaskIndex) {
         let is_busy = |on: OnCpu| matches!(on, OnCpu::Task(current) if current != index);
-        let waits = self.cpus.get(cpu as usize).is_some_and(|cpu| is_busy(cpu.on));
-        self.task(index).beside_idle = waits && self.cpus.iter().any(|cpu| cpu.on == OnCpu::Idle);
+        if self.cpus.get(cpu as usize).is_some_and(|cpu| is_busy(cpu.on)) {
+            self.note_waits(index);
+        }
+    }
+
+    /// Notes that a task has to wait for its CPU, which has another one to run: whether another CPU idles.
+    pub(super) fn note_waits(&mut self, index: TaskIndex) {
+        // Where tasks may run is told elsewhere in those recordings, and a machine may have hundreds of CPUs.
+        if !self.is_recorded() {
+            self.task(index).beside_idle = self.cpus.iter().any(|cpu| cpu.on == OnCpu::Idle);
+        }
     }
 
     /// Binds tasks to the CPU where they stayed, if the recording tells of no task where it may run.

@@ -341,7 +341,9 @@ impl Model {
         self.stop(index, now_ns, state);
         if why == SwitchedOut::Runnable {
             self.task(index).watched.preempted(now_ns);
-            self.task(index).beside_idle = next.tid != 0 && self.cpus.iter().any(|cpu| cpu.on == OnCpu::Idle);
+            if next.tid != 0 {
+                self.note_waits(index);
+            }
         }
         self.explained.tasks_exited += u64::from(why == SwitchedOut::Exited);
     }

@@ -69,7 +69,7 @@ impl Model {
         task.last_cpu.get_or_insert(last_cpu);
         match task.state {
             State::Blocked { since_ns, position } => {
-                self.note_runnable_on(last_cpu, index);
+                self.note_woken_on(last_cpu, index);
                 self.end_wait(index, &wake, since_ns, position);
             }
             // The task may be about to leave the CPU with its state changed already. Then this wake-up ends the wait

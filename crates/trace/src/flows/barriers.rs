@@ -156,7 +156,7 @@ fn spin_units(arrivals: &[Arrival], team: usize) -> u64 {
         let since = arrivals.iter().zip(arrivals.iter().skip(team));
         let bursts = since.filter(|(_, arrival)| arrival.how == how);
         let bursts: Vec<u64> = bursts.map(|(before, now)| now.at.1.saturating_sub(before.at.1)).collect();
-        (bursts.len() >= FEWEST).then(|| quantile(bursts.iter().copied(), 10)).flatten()
+        if bursts.len() < FEWEST { None } else { quantile(bursts, 10) }
     };
     match (least(How::Slept), least(How::Last)) {
         (Some(slept), Some(last)) if slept.saturating_sub(last) >= SPIN_NS_MIN * UNITS => slept - last,

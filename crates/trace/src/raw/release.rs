@@ -22,10 +22,9 @@ impl Release {
         !self.text.is_empty() && !self.is_delivered
     }
 
-    /// Returns the release as an item, once; `None` if the recording does not tell it.
-    pub(crate) fn item(&mut self) -> Option<Item<'_>> {
-        let is_new = self.is_new();
+    /// Returns the release as an item, which delivers it.
+    pub(crate) fn deliver(&mut self) -> Item<'_> {
         self.is_delivered = true;
-        is_new.then_some(Item::Header(HeaderLine::of_kernel(&self.text)))
+        Item::Header(HeaderLine::of_kernel(&self.text))
     }
 }

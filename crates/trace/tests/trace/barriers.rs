@@ -9,17 +9,23 @@ use crate::script::{Script, compute, program};
 
 const BARRIER: Op = Op::Barrier { barrier: 0 };
 
-/// t1, t2 and t3 on CPUs 0, 1 and 2. In each phase of 30 they work for WORKS_NS; the last one wakes those that sleep.
+/// t1, t2 and t3 run on CPUs 0, 1 and 2.
+fn three_run() -> Script {
+    let mut script = Script::default();
+    for cpu in 0..3 {
+        script.switch(cpu, 0, 0, "R", cpu + 1);
+    }
+    script
+}
+
+/// In each phase of 30 they work for WORKS_NS; the last one wakes those that sleep.
 fn phases(works_ns: &[[u64; 3]]) -> Script {
     phases_with_spins(works_ns, |_| false)
 }
 
 /// The same; in the phases that `spins` names, the first one spins until the last one comes.
 fn phases_with_spins(works_ns: &[[u64; 3]], spins: impl Fn(usize) -> bool) -> Script {
-    let mut script = Script::default();
-    for cpu in 0..3 {
-        script.switch(cpu, 0, 0, "R", cpu + 1);
-    }
+    let mut script = three_run();
     let mut begin_ns = 0;
     for (phase, works_ns) in works_ns.iter().enumerate() {
         let mut in_order: Vec<(u64, u32)> = works_ns.iter().copied().zip(0..).collect();
@@ -91,10 +97,7 @@ fn who_spins_arrives_at_the_release() {
 /// What was done before the first phase is not known.
 #[test]
 fn a_spin_before_a_sleep_is_no_work() {
-    let mut script = Script::default();
-    for cpu in 0..3 {
-        script.switch(cpu, 0, 0, "R", cpu + 1);
-    }
+    let mut script = three_run();
     for phase in 0..30 {
         let begin_ns = 6_500 * phase;
         let last = (phase % 3) as u32;
@@ -134,10 +137,7 @@ fn a_team_may_spin_more_often_than_it_sleeps() {
 /// goes to sleep at 33 only, 2 after its call.
 #[test]
 fn one_call_is_one_release() {
-    let mut script = Script::default();
-    for cpu in 0..3 {
-        script.switch(cpu, 0, 0, "R", cpu + 1);
-    }
+    let mut script = three_run();
     for phase in 0..10 {
         let at = |time_ns: u64| 40 * phase + time_ns;
         let (last, late) = if phase % 2 == 0 { (2, 1) } else { (1, 2) };
