@@ -164,8 +164,7 @@ WL_INLINE void wl_exact_running(struct wl_policy *p, struct wl_task *t, u32 cpu,
 	}
 	clock = wl_get(wl_exact_clock_at(p, &at)->v);
 	/* It runs although it is ahead: groups_exact_lag.h, `overdue`. */
-	if (t->place == WL_PLACE_QUEUED && wl_is_overdue(p, t, now_ns) &&
-	    (s64)(t->entity.vtime - clock) > 0)
+	if (wl_wait_ends(p, t, cpu, now_ns) && (s64)(t->entity.vtime - clock) > 0)
 		t->entity.vtime = clock;
 	wl_exact_place_from(p, t, &at, WL_PLACE_QUEUED, now, now_ns);
 	t->run_start_ns = now_ns;

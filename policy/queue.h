@@ -48,7 +48,7 @@ WL_INLINE void wl_queue_running(struct wl_policy *p, struct wl_task *t, u32 cpu,
 WL_INLINE void wl_queue_stopping(struct wl_policy *p, struct wl_task *t, u64 now_ns, u32 runnable)
 {
 	if (runnable)
-		wl_wait_begins(t, now_ns);
+		wl_wait_again(p, t, now_ns);
 	if (wl_order(p) == WL_ORDER_EXACT)
 		wl_exact_stopping(p, t, now_ns, runnable);
 	else if (wl_order(p) == WL_ORDER_FAIR)

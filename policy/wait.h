@@ -20,6 +20,10 @@
  *   turns	One overdue task runs in WL_WAIT_TURNS ticks, so that a crowd of light tasks does
  *		not take the CPU from the others. But a task that has waited for a quarter more than
  *		wait_max_ns is *late*: a tick ends the slice of the running task, and it goes at once
+ *   cut	An overdue task whose turn a wakee or an early tick ends before half a tick has got
+ *		nothing for its wait: it is overdue again after a quarter of wait_max_ns. Not at
+ *		once, because then a light task would go before all others for as long as its
+ *		turns are cut
  * groups=exact compares all tasks if one may be overdue, and chooses of the overdue ones first the
  * one that has waited longest; so it needs no other walk, and has no turns.
  *
@@ -64,6 +68,19 @@ WL_INLINE void wl_wait_begins(struct wl_task *t, u64 now_ns)
 {
 	if (t->place != WL_PLACE_QUEUED)
 		t->waits_since_ns = now_ns;
+}
+
+/* t, which runs, is put back. */
+WL_INLINE void wl_wait_again(struct wl_policy *p, struct wl_task *t, u64 now_ns)
+{
+	u64 max_ns = p->params.wait_max_ns, served_ns;
+
+	if (t->place == WL_PLACE_QUEUED)
+		return;
+	served_ns = wl_read_once(wl_cpu_of(p, t->cpu)->wait.served_ns);
+	if (now_ns - served_ns < p->params.tick_ns / 2 && wl_is_overdue(p, t, served_ns))
+		now_ns -= max_ns - max_ns / 4;
+	t->waits_since_ns = now_ns;
 }
 
 /*

@@ -64,6 +64,26 @@ fn the_example_of_the_header() {
     }
 }
 
+/// A wakee cuts L's turn after 0.4 ms, so that L is overdue again after a quarter of a second. Half a tick is a turn.
+#[test]
+fn a_turn_that_is_cut_short_is_owed() {
+    for text in POLICIES.into_iter().chain(["linux-6.12+groups=exact"]) {
+        for (ran_ns, since_ns) in [(400_000, 251 * MS + 400_000), (500_000, 1001 * MS + 500_000)] {
+            let (mut host, mut heavy, mut light_task) = heavy_and_light(text);
+            put_back(&mut host, &mut heavy, 1001);
+            host.switch_in(&mut light_task, 0);
+            host.now_ns += ran_ns;
+            host.policy.stopping(&mut light_task, 0, host.now_ns, true);
+            assert_eq!(light_task.waits_since_ns, since_ns, "{text}");
+            // H's turn is short, too, but H was not overdue.
+            host.switch_in(&mut heavy, 0);
+            host.now_ns += 100_000;
+            host.policy.stopping(&mut heavy, 0, host.now_ns, true);
+            assert_eq!(heavy.waits_since_ns, host.now_ns, "{text}");
+        }
+    }
+}
+
 /// Of three tasks the one that has waited longest is the last that gets a yes, in whatever order they are asked about.
 #[test]
 fn the_task_that_has_waited_longest_comes_first() {
