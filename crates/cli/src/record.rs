@@ -50,12 +50,13 @@ pub(crate) struct RecordArgs {
     /// Leave out interrupts and timers. Wake-ups by them are attributed to the interrupted task then
     #[arg(long)]
     no_irq: bool,
-    /// Leave out messages over sockets and POSIX message queues. What woke nobody must be inferred then
+    /// Leave out messages over sockets and POSIX message queues, and those over pipes and eventfds that BPF tells, if
+    /// this program was built with it. What woke nobody must be inferred then
     #[arg(long)]
     no_flow: bool,
-    /// Record messages over pipes and eventfds, too. What woke nobody must be inferred without it. Every call of the
-    /// machine that reads, writes, opens or closes a descriptor is recorded for it, so that programs with many of them
-    /// run slower
+    /// Record messages over pipes and eventfds where BPF does not tell them. What woke nobody must be inferred without
+    /// it. Every call of the machine that reads, writes, opens or closes a descriptor is recorded for it, so that
+    /// programs with many of them run slower
     #[arg(long)]
     pipes: bool,
     /// Leave out calls of sched_yield. A yield counts as a preemption then. Calls of sched_yield or futex slow all

@@ -24,7 +24,7 @@ pub(crate) const THREAD: &str = "wl-cost";
 /// Pairs of a sample without events and one with them.
 const PAIRS: usize = 9;
 /// Round trips in one sample, which takes about 2 ms.
-const ROUNDS: usize = 500;
+pub(crate) const ROUNDS: usize = 500;
 
 /// What was measured, without the number of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ pub(crate) fn hand_over_ns() -> io::Result<u64> {
 }
 
 /// Returns the CPU time of both threads.
-fn sample_ns() -> io::Result<i64> {
+pub(crate) fn sample_ns() -> io::Result<i64> {
     let allowed = sched_getaffinity(Pid::from_raw(0))?;
     let first = (0..CpuSet::count()).find(|&cpu| allowed.is_set(cpu).unwrap_or(false));
     let cpu = first.ok_or_else(|| io::Error::other("this process may run nowhere"))?;

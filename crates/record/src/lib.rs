@@ -21,6 +21,7 @@ mod messages;
 mod open_files;
 mod parent;
 mod perf;
+mod probes;
 mod session;
 mod stop;
 mod tasks;

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::thread;
@@ -24,6 +25,7 @@ use crate::events::{Group, Selection, event_folders, select};
 use crate::facts;
 use crate::open_files::descriptors;
 use crate::perf::{Order, Program, Recorder, status_words};
+use crate::probes::{Probed, Probes};
 use crate::stop::{Stop, Woken};
 use crate::tasks::{self, Tasks, look_at_descendants, tasks, threads};
 use crate::wakes;
@@ -71,6 +73,8 @@ pub struct Taken {
     pub(crate) end_ns: u64,
     /// What tells of messages over pipes, eventfds and message queues, if they were recorded.
     pub(crate) calls: Option<Calls>,
+    /// Messages over pipes and eventfds, if BPF programs told them.
+    pub(crate) probed: Option<Probed>,
     pub(crate) added: Option<Added>,
     pub(crate) program: Program,
 }
@@ -85,6 +89,7 @@ const LOOKS_APART: u32 = 4;
 
 /// What happened while events were on.
 struct Ran {
+    begin_ns: u64,
     /// How the command ended, if it ended by itself.
     status: Option<ExitStatus>,
     end_ns: u64,
@@ -106,25 +111,22 @@ pub fn record(plan: &Plan, stop: &Stop) -> Result<Taken, RecordError> {
     if !geteuid().is_root() {
         return Err(RecordError::NotRoot);
     }
-    let selection = select(&event_folders(), &plan.without)?;
+    let mut warnings = Vec::new();
+    let Source { machine, buffer_mb, mut probes, selection, pipes } = source(plan, &mut warnings)?;
     let data = tempfile::tempfile_in(&plan.folder)
         .map_err(system(format!("make a temporary file in {}", plan.folder.display())))?;
-    let mut warnings = Vec::new();
-    let machine = machine(&mut warnings);
     let before = tasks(Path::new("/proc"));
     let mut groups = facts::cgroups();
     let began_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let pipes = !plan.without.contains(&Group::Pipe);
     let calls = (!selection.calls.is_empty()).then(|| Calls::new(descriptors(Path::new("/proc"), pipes)));
 
-    // A machine that cannot be described may have any number of CPUs.
-    let nr_cpus = machine.as_ref().map_or(usize::MAX, |(machine, _)| machine.topology.nr_cpus());
-    let buffer_mb = plan.buffer_mb.unwrap_or_else(|| usual_buffer_mb(nr_cpus, facts::memory_mb()));
     let order = Order { events: &selection.events, calls: &selection.calls, buffer_mb, data: &data };
     let mut recorder = Recorder::start(&program, &order)?;
     let mut own: BTreeSet<u32> = threads(std::process::id()).into_iter().collect();
     own.extend(threads(recorder.pid()));
+    probes.as_mut().map_or(Ok(()), Probes::attach).map_err(system("attach BPF programs"))?;
     let ran = run(&plan.command, plan.limit, stop, &mut recorder)?;
+    probes.iter_mut().for_each(Probes::detach);
     own.extend(threads(recorder.pid()));
     own.extend(ran.waiter);
     let after = tasks(Path::new("/proc"));
@@ -132,6 +134,7 @@ pub fn record(plan: &Plan, stop: &Stop) -> Result<Taken, RecordError> {
         .map_err(|error| warnings.push(format!("the cost of an event was not measured: {error}")))
         .ok();
     recorder.end()?;
+    let probed = probes.map(|probes| end_probes(probes, &ran, &mut warnings)).transpose()?;
     let measured = measured(plan, machine.as_ref().map(|(machine, _)| machine), &mut warnings);
 
     let ids_known = facts::ids_are_the_kernels();
@@ -154,6 +157,7 @@ pub fn record(plan: &Plan, stop: &Stop) -> Result<Taken, RecordError> {
         machine: machine.map_or_else(String::new, |(_, text)| text),
         recorder: if ids_known { own } else { BTreeSet::new() },
         event_cost_ns: None,
+        message_cost_ns: probed.as_ref().and_then(|probed| probed.cost_ns),
         measured,
     };
     warnings.extend(header.patched_kernel());
@@ -166,7 +170,61 @@ pub fn record(plan: &Plan, stop: &Stop) -> Result<Taken, RecordError> {
     let told = || tasks::lines(&before, &ran.seen, &after, &facts::online(), base_slice_ns);
     lines.push_str(&ids_known.then(told).unwrap_or_default());
     let (status, end_ns) = (ran.status, ran.end_ns);
-    Ok(Taken { status, warnings, header, facts: lines, data, end_ns, calls, added, program })
+    Ok(Taken { status, warnings, header, facts: lines, data, end_ns, calls, probed, added, program })
+}
+
+/// What is recorded from.
+struct Source {
+    machine: Option<(Machine, String)>,
+    buffer_mb: u32,
+    probes: Option<Probes>,
+    selection: Selection,
+    /// Calls that use pipes are among the events.
+    pipes: bool,
+}
+
+/// Looks at the machine, loads programs, and chooses events.
+fn source(plan: &Plan, warnings: &mut Vec<String>) -> Result<Source, RecordError> {
+    // Without events there is nothing to record.
+    select(&event_folders(), &plan.without)?;
+    let machine = machine(warnings);
+    // A machine that cannot be described may have any number of CPUs.
+    let nr_cpus = machine.as_ref().map_or(usize::MAX, |(machine, _)| machine.topology.nr_cpus());
+    let buffer_mb = plan.buffer_mb.unwrap_or_else(|| usual_buffer_mb(nr_cpus, facts::memory_mb()));
+    let probes = probes(plan, buffer_mb, warnings);
+    // What programs of ours tell of pipes, events of system calls need not.
+    let mut without = plan.without.clone();
+    without.extend(probes.is_some().then_some(Group::Pipe));
+    let selection = select(&event_folders(), &without)?;
+    Ok(Source { machine, buffer_mb, probes, selection, pipes: !without.contains(&Group::Pipe) })
+}
+
+/// Loads the programs that tell of messages over pipes and eventfds, if they are built in and wanted; says why not.
+fn probes(plan: &Plan, buffer_mb: u32, warnings: &mut Vec<String>) -> Option<Probes> {
+    if plan.without.contains(&Group::Flow) {
+        return None;
+    }
+    Probes::load(buffer_mb << 20)
+        .map_err(|error| {
+            let why = format!("messages over pipes and eventfds are not told by BPF: {error}");
+            // A program without them says nothing of what it never does.
+            warnings.extend((error.kind() != io::ErrorKind::Unsupported).then_some(why));
+        })
+        .ok()
+}
+
+/// Ends the programs, and takes what they told.
+fn end_probes(mut probes: Probes, ran: &Ran, warnings: &mut Vec<String>) -> Result<Probed, RecordError> {
+    let cost_ns = probes.measure().unwrap_or_else(|error| {
+        warnings.push(format!("the cost of a message's record was not measured: {error}"));
+        None
+    });
+    let page_bytes = rustix::param::page_size() as u64;
+    let probed = probes.end().and_then(|(file, lost)| {
+        let span_ns = (ran.begin_ns, ran.end_ns);
+        Probed::new(file, lost, cost_ns, span_ns, page_bytes)
+    });
+    probed.map_err(system("read what BPF programs told"))
 }
 
 /// Says which events the kernel does not have.
@@ -240,12 +298,13 @@ fn run(
     recorder: &mut Recorder,
 ) -> Result<Ran, RecordError> {
     recorder.tell("enable")?;
+    let begin_ns = now_ns()?;
     let until = limit.map(|limit| Instant::now() + limit);
     let Some((program, arguments)) = command.split_first() else {
         stop.wait(0, until);
         recorder.tell("disable")?;
         let seen = Tasks::new();
-        return Ok(Ran { status: None, end_ns: now_ns()?, command_pid: None, waiter: None, seen });
+        return Ok(Ran { begin_ns, status: None, end_ns: now_ns()?, command_pid: None, waiter: None, seen });
     };
     let mut child = Command::new(program)
         .args(arguments)
@@ -270,7 +329,7 @@ fn run(
     let status = child.wait().map_err(system("wait for the command"))?;
     disabled?;
     let status = Some(status).filter(|_| woken == Woken::CommandEnded);
-    Ok(Ran { status, end_ns: end_ns?, command_pid: Some(child.id()), waiter, seen })
+    Ok(Ran { begin_ns, status, end_ns: end_ns?, command_pid: Some(child.id()), waiter, seen })
 }
 
 /// Waits for the command's end, for a stop, or until a time, and looks at the command's tasks now and then.

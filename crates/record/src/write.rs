@@ -2,7 +2,7 @@
 //! A recording as text: the header, the events as `perf script` prints them, and a few lines that are known only then.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 
 use wakelab_trace::{header, perf_line_time_ns};
 
@@ -10,6 +10,7 @@ use crate::cost::THREAD;
 use crate::error::RecordError;
 use crate::messages::Messages;
 use crate::perf::Script;
+use crate::probes::Probed;
 use crate::session::Taken;
 use crate::stop::Stop;
 
@@ -58,11 +59,18 @@ impl Taken {
         let mut lines = Lines::new(self.end_ns);
         let mut window = Window::default();
         let mut messages = Messages::new(self.calls);
+        let mut probed = self.probed;
+        lines.written.lost = probed.as_ref().map_or(0, |probed| probed.lost);
         loop {
             line.clear();
             let length = input.read_until(b'\n', &mut line).map_err(RecordError::Write)?;
+            let time_ns = perf_line_time_ns(&String::from_utf8_lossy(&line));
+            if let Some(probed) = &mut probed {
+                let until_ns = if length == 0 { Some(u64::MAX) } else { time_ns };
+                window.put_told(probed, until_ns).map_err(RecordError::Write)?;
+            }
             if length > 0 {
-                window.put(perf_line_time_ns(&String::from_utf8_lossy(&line)), &line);
+                window.put(time_ns, &line);
             }
             while let Some(line) = window.next(length == 0) {
                 if lines.keep(&String::from_utf8_lossy(&line)) {
@@ -125,6 +133,14 @@ impl Window {
             self.newest_ns = self.newest_ns.max(time_ns);
         }
         self.lines.entry(self.last).or_default().extend_from_slice(line);
+    }
+
+    /// Puts the lines of what was told until then; without a time, none.
+    fn put_told(&mut self, probed: &mut Probed, until_ns: Option<u64>) -> io::Result<()> {
+        while let Some((time_ns, line)) = until_ns.map_or(Ok(None), |until_ns| probed.next(until_ns))? {
+            self.put(Some(time_ns), line.as_bytes());
+        }
+        Ok(())
     }
 
     /// Takes the first line out, if none can come before it or the end is reached.

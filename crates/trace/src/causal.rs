@@ -181,13 +181,20 @@ enum SwitchIn {
 /// The events of a CPU whose times are kept: an interrupt with its timers has fewer.
 const RECENT: usize = 12;
 
+/// What recording an event took from the task that caused it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cost {
+    at_ns: u64,
+    ns: u64,
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Cpu {
     on: OnCpu,
     /// The time of the last event there.
     last_ns: u64,
-    /// The times of the last events there, the latest one first; only if their cost is taken off.
-    recent_ns: [u64; RECENT],
+    /// The costs of the last events there, the latest one first; only if they are taken off.
+    recent: [Cost; RECENT],
     /// The task that was switched out for the current one.
     prev: Option<TaskIndex>,
     /// When it went idle last.
@@ -349,7 +356,7 @@ impl Model {
                 self.learn_between(event);
             }
         }
-        self.charge_recorder(event.cpu);
+        self.charge_recorder(event);
         self.cpu(event.cpu).last_ns = self.now_ns;
     }
 

@@ -208,6 +208,7 @@ pub(crate) fn infer(
     for task in tasks.iter_mut() {
         use_channels(task, &channel_of);
     }
+    locks::end_all_before_waits(flows, tasks);
     interpreter::write(flows, tasks, &interpreters);
     for (pair, wakeups) in &known.pairs {
         let kind = kinds.get(pair).copied().unwrap_or(FlowKind::Signal);

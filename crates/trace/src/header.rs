@@ -94,6 +94,9 @@ pub struct Header {
     pub recorder: BTreeSet<u32>,
     /// What one event cost, in ns of the CPU time of the task that caused it; `None` if it was not measured.
     pub event_cost_ns: Option<u64>,
+    /// What a line about a message over a pipe or eventfd cost, likewise, if BPF programs told them; `None`: as much as
+    /// an event.
+    pub message_cost_ns: Option<u64>,
     /// What was measured of the machine.
     pub measured: Measured,
 }
@@ -227,10 +230,11 @@ impl Header {
         if let Some(percent) = self.measured.busy_percent {
             say(BUSY, &percent.to_string())?;
         }
-        match self.event_cost_ns {
-            Some(cost_ns) => say("event-cost-ns", &cost_ns.to_string()),
+        let costs = [("event-cost-ns", self.event_cost_ns), ("message-cost-ns", self.message_cost_ns)];
+        costs.into_iter().try_for_each(|(key, cost_ns)| match cost_ns {
+            Some(cost_ns) => say(key, &cost_ns.to_string()),
             None => Ok(()),
-        }
+        })
     }
 
     /// Adds what a line says. Keys that are not known say nothing.
@@ -249,6 +253,7 @@ impl Header {
             }
             "recorder" => self.recorder.extend(tids(value).unwrap_or_default()),
             "event-cost-ns" => self.event_cost_ns = value.parse().ok(),
+            "message-cost-ns" => self.message_cost_ns = value.parse().ok(),
             MeasuredWake::KEY => self.measured.wakes.extend(MeasuredWake::parse(value)),
             key if key.starts_with("sched-") => {
                 if let Some((_, name)) = TUNABLES.iter().find(|(its, _)| *its == key) {
@@ -319,6 +324,7 @@ mod tests {
             machine: Machine::preset("smp-2").expect("a preset").to_toml().expect("a file"),
             recorder: [7, 9].into(),
             event_cost_ns: Some(310),
+            message_cost_ns: Some(120),
             measured: Measured { wakes: vec![wake; 2], busy_percent: Some(3) },
         }
     }
@@ -335,7 +341,13 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let bare = Header { recorder: BTreeSet::new(), command_pid: None, event_cost_ns: None, ..header() };
+        let bare = Header {
+            recorder: BTreeSet::new(),
+            command_pid: None,
+            event_cost_ns: None,
+            message_cost_ns: None,
+            ..header()
+        };
         for header in [header(), bare] {
             let mut text = Vec::new();
             header.write(&mut text).expect("vectors take everything");

@@ -94,7 +94,7 @@ const STAGES: &[Stage] = &[
     Stage {
         name: "bpf-units",
         budget_min: (3, 1),
-        what: "unit tests of crates/parity and crates/scx",
+        what: "unit tests of crates/parity, crates/scx and the recorder with BPF",
         run: bpf_units,
     },
     Stage { name: "parity", budget_min: (4, 3), what: "native = BPF, in this kernel", run: parity },
@@ -222,6 +222,9 @@ fn check_style(_: &mut Shared) -> Result<()> {
 /// All crates that build without clang and libelf. One command builds what they share once.
 const WITHOUT_BPF: &[&str] = &["--workspace", "--exclude", "wakelab-parity", "--exclude", "wakelab-scx"];
 
+/// The recorder with the BPF programs of messages, which is no part of a usual build.
+const RECORD_BY_BPF: [&str; 4] = ["--package", "wakelab-record", "--features", "bpf"];
+
 fn unit(_: &mut Shared) -> Result<()> {
     run_command(cargo().args(["test", "--quiet"]).args(WITHOUT_BPF))
 }
@@ -334,7 +337,10 @@ fn clippy(_: &mut Shared) -> Result<()> {
         run_command(&mut command)
     };
     match bpf_clang() {
-        Ok(clang) => lint(&["--workspace"], Some(&clang)),
+        Ok(clang) => {
+            lint(&["--workspace"], Some(&clang))?;
+            lint(&RECORD_BY_BPF, Some(&clang))
+        }
         Err(error) => lint(WITHOUT_BPF, None).and(Err(error)),
     }
 }
@@ -358,7 +364,17 @@ fn bpf_units(_: &mut Shared) -> Result<()> {
     }
     let mut command = cargo();
     command.env("BPF_CLANG", first);
-    run_command(command.args(["test", "--quiet", "--package", "wakelab-parity", "--package", "wakelab-scx"]))
+    run_command(command.args([
+        "test",
+        "--quiet",
+        "--package",
+        "wakelab-parity",
+        "--package",
+        "wakelab-scx",
+    ]))?;
+    let mut command = cargo();
+    command.env("BPF_CLANG", bpf_clang()?);
+    run_command(command.args(["test", "--quiet"]).args(RECORD_BY_BPF))
 }
 
 fn parity(_: &mut Shared) -> Result<()> {

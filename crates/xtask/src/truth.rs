@@ -15,6 +15,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::Value;
 
+use crate::clang::bpf_clang;
 use crate::command::{self, Skipped};
 use crate::truth_bare;
 use crate::truth_cgroup::Groups;
@@ -75,9 +76,11 @@ impl Files {
     }
 }
 
-/// Builds the lab, and returns the path of its command.
+/// Builds the lab with the programs that record messages over pipes, and returns the path of its command.
 pub(crate) fn built_wakelab() -> Result<PathBuf> {
-    command::run(command::cargo().args(["build", "--quiet", "--release", "--package", "wakelab-cli"]))?;
+    let mut build = command::cargo();
+    build.args(["build", "--quiet", "--release", "--package", "wakelab-cli", "--features", "bpf"]);
+    command::run(build.env("BPF_CLANG", bpf_clang()?))?;
     Ok(command::target_folder()?.join("release/wakelab"))
 }
 

@@ -13,8 +13,9 @@ use std::collections::BTreeMap;
 
 use wakelab_workload::TaskIndex;
 
-use super::{Model, OnCpu, State};
+use super::{Cost, Model, OnCpu, State};
 use crate::TraceError;
+use crate::event::{Event, What};
 use crate::kernel::is_kernel_thread;
 use crate::observed::{Observations, RECORDERS, SMALL_PER_MILLE, Service};
 use crate::program::Tracked;
@@ -97,28 +98,33 @@ impl Model {
 
     /// Takes the cost of the current event off the work of the task that runs on `cpu`, and notes its time. To be
     /// called at the end of each event.
-    pub(super) fn charge_recorder(&mut self, cpu: u32) {
-        let cost_ns = self.event_cost_ns;
-        if cost_ns == 0 {
+    pub(super) fn charge_recorder(&mut self, event: &Event<'_>) {
+        if self.event_cost_ns == 0 {
             return;
         }
-        let now_ns = self.now_ns;
-        let entry = self.cpu(cpu);
-        entry.recent_ns.rotate_right(1);
-        entry.recent_ns[0] = now_ns;
+        let ns = match event.what {
+            What::Writes { .. } | What::Read { .. } => self.message_cost_ns(),
+            _ => self.event_cost_ns,
+        };
+        let cost = Cost { at_ns: self.now_ns, ns };
+        let entry = self.cpu(event.cpu);
+        entry.recent.rotate_right(1);
+        entry.recent[0] = cost;
         if let OnCpu::Task(index) = entry.on {
-            self.charge_kernel(index, cost_ns);
+            self.charge_kernel(index, ns);
         }
+    }
+
+    /// What a line about a message over a pipe cost. It is less than an event where BPF programs told it.
+    fn message_cost_ns(&self) -> u64 {
+        let told = self.header.as_ref().and_then(|header| header.message_cost_ns);
+        told.unwrap_or(self.event_cost_ns)
     }
 
     /// Returns what was taken off for the events of `cpu` since `since_ns`, before the current one.
     pub(super) fn recorder_ns_since(&self, cpu: u32, since_ns: u64) -> u64 {
-        if self.event_cost_ns == 0 {
-            return 0;
-        }
-        let recent = self.cpus.get(cpu as usize).map_or(&[][..], |cpu| &cpu.recent_ns);
-        let events = recent.iter().filter(|&&at_ns| at_ns >= since_ns).count() as u64;
-        events * self.event_cost_ns
+        let recent = self.cpus.get(cpu as usize).map_or(&[][..], |cpu| &cpu.recent);
+        recent.iter().filter(|cost| cost.at_ns >= since_ns).map(|cost| cost.ns).sum()
     }
 
     /// Takes what was seen of all other tasks. The service is done after a time since the first of its tasks ran.

@@ -31,8 +31,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wakelab_workload::{Lock, Op, TaskIndex};
 
-use super::locks::{Futex, Point, points_of, waits_by};
-use super::{Called, FEWEST, FlowKind, Flows, INBOX, Wakeup, drop_explained};
+use super::locks::{Futex, Point, points_of, waits, waits_by};
+use super::{Called, FEWEST, FlowKind, Flows, Wakeup, drop_explained};
 use crate::event::FutexCall;
 use crate::program::{Step, Tracked};
 
@@ -107,12 +107,9 @@ pub(super) fn write(flows: &mut Flows, tasks: &mut [Tracked], interpreters: &[In
         let mut nr_holds = 0;
         for (&task, calls) in &interpreter.team {
             let task = &mut tasks[task as usize];
-            let waits = points_of(task, |op| match op {
-                Op::Wait { .. } | Op::Recv { .. } | Op::Sleep { .. } | Op::SleepUntil { .. } => true,
-                // An inbox is never full.
-                Op::Send { channel, .. } => flows.channels[channel as usize] != INBOX,
-                _ => false,
-            });
+            let is_wait =
+                |op: &Op| matches!(op, Op::Sleep { .. } | Op::SleepUntil { .. }) || waits(flows, op);
+            let waits = points_of(task, |op| is_wait(&op));
             for (from, to) in holds(calls, &waits) {
                 let step = |(position, at_units), op| Step { position, at_units, op };
                 task.steps.push(step(from, Op::Lock { lock }));

@@ -21,8 +21,10 @@
 //! calls wake at 110. B held the mutex from 90 to 110, which is 8 after its wait ended; so A took it at 92, but B
 //! waited at 90 already: A took it at 90, just before.
 //!
-//! No deadlock. A hold ends before its task waits for another one, whatever the events say: a holder waits for locks
-//! alone. And the locks have an order: mutexes that tasks take in a circle, one inside another, keep their signals.
+//! No deadlock. A hold ends before its task waits for another one, whatever the events say: a holder waits for
+//! locks alone. Waits are inferred later, too, and a message that was there in the recording may not be in a
+//! replay, so holds end before these as well. And the locks have an order: mutexes that tasks take in a circle, one
+//! inside another, keep their signals.
 //!
 //! Where tasks wait for other things most of the time, their mutexes keep their signals, too. Python's threads wait
 //! for queues and for the interpreter's lock (flows/interpreter.rs), which has a mutex inside: with that one as a lock,
@@ -40,7 +42,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use wakelab_workload::{Lock, Op, TaskIndex};
 
 use super::retries::Retries;
-use super::{FEWEST, FlowKind, Flows, Wakeup, drop_explained, unseen};
+use super::{FEWEST, FlowKind, Flows, INBOX, Wakeup, drop_explained, unseen};
 use crate::causal::Position;
 use crate::event::FutexCall;
 use crate::program::{Step, Tracked};
@@ -399,5 +401,77 @@ fn write(
             task.steps.push(step(hold.from, Op::Lock { lock }));
             task.steps.push(step(hold.to, Op::Unlock { lock }));
         }
+    }
+}
+
+/// Ends each hold where its task may wait for another one, after all that can wait is in the programs.
+pub(super) fn end_all_before_waits(flows: &Flows, tasks: &mut [Tracked]) {
+    for task in tasks {
+        if task.steps.iter().any(|step| matches!(step.op, Op::Lock { .. })) {
+            task.steps.sort_by_key(|step| step.position);
+            task.steps = ended_before_waits(flows, &task.steps);
+        }
+    }
+}
+
+/// Returns the steps of a task, in order, with an end of each hold before the first wait in it.
+fn ended_before_waits(flows: &Flows, steps: &[Step]) -> Vec<Step> {
+    let mut held: Vec<u32> = Vec::new();
+    let mut ended = Vec::with_capacity(steps.len());
+    for &step in steps {
+        match step.op {
+            Op::Lock { lock } => held.push(lock),
+            Op::Unlock { lock } => match held.iter().position(|&of| of == lock) {
+                Some(at) => drop(held.remove(at)),
+                // It has ended before a wait.
+                None => continue,
+            },
+            op if waits(flows, &op) => {
+                ended.extend(held.drain(..).rev().map(|lock| Step { op: Op::Unlock { lock }, ..step }));
+            }
+            _ => {}
+        }
+        ended.push(step);
+    }
+    ended
+}
+
+/// Whether a task may wait there for another one, which is no holder of a lock.
+pub(super) fn waits(flows: &Flows, op: &Op) -> bool {
+    match op {
+        Op::Wait { .. } | Op::Recv { .. } | Op::Barrier { .. } => true,
+        // An inbox is never full.
+        Op::Send { channel, .. } => flows.channels[*channel as usize] != INBOX,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wakelab_workload::Channel;
+
+    use super::*;
+
+    /// A task holds lock 1 inside lock 0, sends to an inbox and waits for a message; then it takes lock 0 again, and
+    /// its message may wait for room.
+    #[test]
+    fn holds_end_before_what_may_wait() {
+        let room = Channel { overhead_bytes: 1, ..INBOX };
+        let flows = Flows { channels: vec![INBOX, room], ..Flows::default() };
+        let lock = |lock| Op::Lock { lock };
+        let unlock = |lock| Op::Unlock { lock };
+        let send = |channel| Op::Send { channel, bytes: 0, work_ns: 0 };
+        let receive = Op::Recv { channel: 0, work_ns: 0 };
+        let steps = |ops: &[Op]| -> Vec<Step> {
+            let step =
+                |(at, &op): (usize, &Op)| Step { position: Position::after(at as u64), at_units: 0, op };
+            ops.iter().enumerate().map(step).collect()
+        };
+        let before = [lock(0), lock(1), send(0), receive, unlock(1), unlock(0), lock(0), send(1), unlock(0)];
+        let ops: Vec<Op> = ended_before_waits(&flows, &steps(&before)).iter().map(|step| step.op).collect();
+        let first = [lock(0), lock(1), send(0), unlock(1), unlock(0), receive];
+        assert_eq!(ops, [&first[..], &[lock(0), unlock(0), send(1)]].concat());
+        let whole = [lock(0), send(0), unlock(0)];
+        assert_eq!(ended_before_waits(&flows, &steps(&whole)).len(), 3);
     }
 }

@@ -85,6 +85,23 @@ fn what_events_cost_can_be_taken_off() {
     assert!(recording.notes().iter().any(|note| note == taken));
 }
 
+/// t1's events are its switch-in, which costs 10, and a write that nobody reads, which costs 3 if BPF told it.
+#[test]
+fn messages_have_a_cost_of_their_own() {
+    for (header, message_cost_ns) in [("# wakelab-message-cost-ns: 3", 3), ("# wakelab-weather: fine", 10)] {
+        let mut script = Script::default();
+        script
+            .line("# wakelab-record: wakelab 0.1.0")
+            .line(header)
+            .switch(0, 0, 0, "R", 1)
+            .event(0, 50, 1, "wakelab:pipe_write", "channel=0 bytes=6 capacity=65536")
+            .switch(0, 100, 1, "X", 0);
+        let options = Options { event_cost_ns: Some(10), ..Options::default() };
+        let recording = read_text(&script.text, &options).expect("a recording");
+        assert_eq!(program(&recording, "t1"), [compute(100 - 10 - message_cost_ns)]);
+    }
+}
+
 /// Without a header, recorders are known by their names; with one, by their ids; and it may name the service.
 #[test]
 fn the_service_is_told() {
