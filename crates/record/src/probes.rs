@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Messages over pipes and eventfds, as BPF programs tell them (bpf/messages.bpf.c), and the lines that they become: the
-//! same as those that [`crate::messages`] makes of system calls.
+//! Messages over pipes and eventfds, as BPF programs tell them (bpf/messages.bpf.c), and the lines that they
+//! become: the same as those that [`crate::messages`] makes of system calls.
 //!
-//! Records lie in a file in about the order of time. A line needs the end of its write, which is told if fewer bytes than
-//! asked were written. It is waited for [`WAIT_NS`]; a write that takes longer is taken at its word.
+//! Records lie in a file in about the order of time. A line needs the end of its write, which is told if fewer
+//! bytes than asked were written. It is waited for [`WAIT_NS`]; a write that takes longer is taken at its word.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;

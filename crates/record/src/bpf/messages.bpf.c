@@ -2,23 +2,24 @@
 /*
  * messages.bpf.c - who writes to which pipe or eventfd, and who reads from it.
  *
- * The kernel has no events of these. perf's events of system calls cost each read and write of the
- * machine twice several hundred ns, on files and sockets, too, and those that open and close
- * descriptors must be recorded with them. Programs at raw_syscalls look at the file itself, and tell
- * of pipes and eventfds alone:
- *   begins	A write is told when it begins, because it wakes a reader before it returns, with the
- *		bytes that it was asked to write
- *   wrote	If it wrote fewer, or failed, its return is told, too; of writev, whose bytes are in the
- *		program's memory, it always is
+ * The kernel has no events of these. perf's events of system calls cost each read and write
+ * of the machine twice several hundred ns, on files and sockets, too, and those that open
+ * and close descriptors must be recorded with them. Programs at raw_syscalls look at the
+ * file itself, and tell of pipes and eventfds alone:
+ *   begins	A write is told when it begins, because it wakes a reader before it
+ *		returns, with the bytes that it was asked to write
+ *   wrote	If it wrote fewer, or failed, its return is told, too; of writev, whose
+ *		bytes are in the program's memory, it always is
  *   read	A read is told when it returns, if it has read
- * They are raw tracepoints and not fentry programs on the functions of pipes, which would cost other
- * system calls nothing, because some kernels forbid the latter even to root (the cloud's machine on
- * which this was written does).
+ * They are raw tracepoints and not fentry programs on the functions of pipes, which would
+ * cost other system calls nothing, because some kernels forbid the latter even to root (the
+ * cloud's machine on which this was written does).
  *
- * Cost: crates/record measures it with each recording. While they are attached, every system call
- * takes the kernel's slow path, as with events of sched_yield and futex, and runs both programs, which
- * return at once for most. splice, tee and vmsplice move bytes untold, as do 32-bit programs and
- * io_uring; the number of an eventfd that is closed goes to the next one, which counts as the same.
+ * Cost: crates/record measures it with each recording. While they are attached, every system
+ * call takes the kernel's slow path, as with events of sched_yield and futex, and runs both
+ * programs, which return at once for most. splice, tee and vmsplice move bytes untold, as do
+ * 32-bit programs and io_uring; the number of an eventfd that is closed goes to the next
+ * one, which counts as the same.
  */
 typedef unsigned char __u8;
 typedef unsigned short __u16;
@@ -37,12 +38,12 @@ typedef __u16 __sum16;
 #include <bpf/bpf_core_read.h>
 
 /* include/uapi/linux/bpf.h */
-#define MAP_ARRAY 2
-#define MAP_RINGBUF 27
-#define RB_NO_WAKEUP 1
+#define MAP_ARRAY	2
+#define MAP_RINGBUF	27
+#define RB_NO_WAKEUP	1
 #define RB_FORCE_WAKEUP 2
-#define RB_AVAIL_DATA 0
-#define RB_RING_SIZE 1
+#define RB_AVAIL_DATA	0
+#define RB_RING_SIZE	1
 
 #define COMM_BYTES 16
 
@@ -53,7 +54,7 @@ struct bpf_raw_tracepoint_args {
 char LICENSE[] SEC("license") = "GPL";
 
 /* include/uapi/linux/stat.h */
-#define S_IFMT 0170000
+#define S_IFMT	0170000
 #define S_IFIFO 0010000
 /* include/uapi/linux/magic.h; the file system of files without a name, such as eventfds */
 #define ANON_INODE_FS_MAGIC 0x09041934
@@ -62,23 +63,23 @@ char LICENSE[] SEC("license") = "GPL";
 
 /* Numbers of system calls, and where a task's registers hold them. */
 #if defined(__TARGET_ARCH_x86)
-#define NR_READ 0
-#define NR_WRITE 1
-#define NR_READV 19
+#define NR_READ	  0
+#define NR_WRITE  1
+#define NR_READV  19
 #define NR_WRITEV 20
 struct pt_regs {
 	unsigned long dx;
 	unsigned long di;
 	unsigned long orig_ax;
 } __attribute__((preserve_access_index));
-#define FD(regs) BPF_CORE_READ(regs, di)
+#define FD(regs)    BPF_CORE_READ(regs, di)
 #define COUNT(regs) BPF_CORE_READ(regs, dx)
-#define CALL(regs) BPF_CORE_READ(regs, orig_ax)
+#define CALL(regs)  BPF_CORE_READ(regs, orig_ax)
 #elif defined(__TARGET_ARCH_arm64)
-#define NR_READ 63
-#define NR_WRITE 64
-#define NR_READV 65
-#define NR_WRITEV 66
+#define NR_READ	    63
+#define NR_WRITE    64
+#define NR_READV    65
+#define NR_WRITEV   66
 struct user_pt_regs {
 	__u64 regs[31];
 } __attribute__((preserve_access_index));
@@ -87,9 +88,9 @@ struct pt_regs {
 	__u64 orig_x0;
 	int syscallno;
 } __attribute__((preserve_access_index));
-#define FD(regs) BPF_CORE_READ(regs, orig_x0)
+#define FD(regs)    BPF_CORE_READ(regs, orig_x0)
 #define COUNT(regs) BPF_CORE_READ(regs, regs[2])
-#define CALL(regs) BPF_CORE_READ(regs, syscallno)
+#define CALL(regs)  BPF_CORE_READ(regs, syscallno)
 #else
 #error "which registers of this architecture hold the arguments of a system call?"
 #endif
