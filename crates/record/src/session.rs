@@ -185,8 +185,6 @@ struct Source {
 
 /// Looks at the machine, loads programs, and chooses events.
 fn source(plan: &Plan, warnings: &mut Vec<String>) -> Result<Source, RecordError> {
-    // Without events there is nothing to record.
-    select(&event_folders(), &plan.without)?;
     let machine = machine(warnings);
     // A machine that cannot be described may have any number of CPUs.
     let nr_cpus = machine.as_ref().map_or(usize::MAX, |(machine, _)| machine.topology.nr_cpus());

@@ -363,7 +363,7 @@ fn bpf_units(_: &mut Shared) -> Result<()> {
         }
     }
     let mut command = cargo();
-    command.env("BPF_CLANG", first);
+    command.env("BPF_CLANG", &first);
     run_command(command.args([
         "test",
         "--quiet",
@@ -373,7 +373,7 @@ fn bpf_units(_: &mut Shared) -> Result<()> {
         "wakelab-scx",
     ]))?;
     let mut command = cargo();
-    command.env("BPF_CLANG", bpf_clang()?);
+    command.env("BPF_CLANG", &first);
     run_command(command.args(["test", "--quiet"]).args(RECORD_BY_BPF))
 }
 

@@ -80,9 +80,6 @@ struct pt_regs {
 #define NR_WRITE    64
 #define NR_READV    65
 #define NR_WRITEV   66
-struct user_pt_regs {
-	__u64 regs[31];
-} __attribute__((preserve_access_index));
 struct pt_regs {
 	__u64 regs[31];
 	__u64 orig_x0;

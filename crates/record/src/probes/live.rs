@@ -61,15 +61,18 @@ impl Probes {
             let _ = rustix::process::setpriority_process(None, -20);
             loop {
                 let is_last = ends.load(Ordering::Acquire);
-                // A signal ends a wait, which does no harm.
-                let _ = if is_last { ring.consume() } else { ring.poll(LOOK) };
+                if !is_last {
+                    // A signal ends a wait, which does no harm.
+                    let _ = ring.poll(LOOK);
+                }
+                // Most records wake nobody.
+                let _ = ring.consume();
                 if let Some(error) = failed.borrow_mut().take() {
                     return Err(error);
                 }
                 if is_last {
                     break;
                 }
-                let _ = ring.consume();
             }
             drop(ring);
             out.into_inner().into_inner().map_err(io::IntoInnerError::into_error)

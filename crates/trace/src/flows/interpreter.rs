@@ -107,9 +107,9 @@ pub(super) fn write(flows: &mut Flows, tasks: &mut [Tracked], interpreters: &[In
         let mut nr_holds = 0;
         for (&task, calls) in &interpreter.team {
             let task = &mut tasks[task as usize];
-            let is_wait =
-                |op: &Op| matches!(op, Op::Sleep { .. } | Op::SleepUntil { .. }) || waits(flows, op);
-            let waits = points_of(task, |op| is_wait(&op));
+            let waits = points_of(task, |op| {
+                matches!(op, Op::Sleep { .. } | Op::SleepUntil { .. }) || waits(flows, op)
+            });
             for (from, to) in holds(calls, &waits) {
                 let step = |(position, at_units), op| Step { position, at_units, op };
                 task.steps.push(step(from, Op::Lock { lock }));

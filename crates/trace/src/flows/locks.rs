@@ -426,7 +426,7 @@ fn ended_before_waits(flows: &Flows, steps: &[Step]) -> Vec<Step> {
                 // It has ended before a wait.
                 None => continue,
             },
-            op if waits(flows, &op) => {
+            op if waits(flows, op) => {
                 ended.extend(held.drain(..).rev().map(|lock| Step { op: Op::Unlock { lock }, ..step }));
             }
             _ => {}
@@ -437,11 +437,11 @@ fn ended_before_waits(flows: &Flows, steps: &[Step]) -> Vec<Step> {
 }
 
 /// Whether a task may wait there for another one, which is no holder of a lock.
-pub(super) fn waits(flows: &Flows, op: &Op) -> bool {
+pub(super) fn waits(flows: &Flows, op: Op) -> bool {
     match op {
         Op::Wait { .. } | Op::Recv { .. } | Op::Barrier { .. } => true,
         // An inbox is never full.
-        Op::Send { channel, .. } => flows.channels[*channel as usize] != INBOX,
+        Op::Send { channel, .. } => flows.channels[channel as usize] != INBOX,
         _ => false,
     }
 }
