@@ -44,6 +44,8 @@
 //! **A mutex**, where the recording has the calls of futex(2) (flows/locks.rs, flows/retries.rs,
 //! flows/unseen.rs).
 //!
+//! **A handshake**: a task wakes another in vain until that waits (flows/handshakes.rs).
+//!
 //! **An interpreter's lock**, which its threads have while they run, too (flows/interpreter.rs).
 //!
 //! **Anything else** (other locks, children that exit, few wake-ups) keeps one signal for each recorded wait.
@@ -56,6 +58,7 @@
 //! each item, at most [`ITEMS_PER_WAKEUP`] times the wake-ups.
 
 mod barriers;
+mod handshakes;
 mod interpreter;
 mod locks;
 mod requests;
@@ -143,6 +146,8 @@ pub enum FlowKind {
     Stream,
     /// Tasks wait for each other; `pairs` counts the barriers, and `added` arrivals without a wait.
     Barrier,
+    /// A task wakes another in vain until that waits; `added` counts meetings for which the wakee did not sleep.
+    Handshake,
     /// Tasks share a mutex; `pairs` counts the mutexes, and `added` holds of tasks that found it free.
     Mutex,
     /// One signal for each recorded wait.
@@ -175,6 +180,7 @@ pub(crate) fn infer(
     for call in calls {
         of_task[call.task as usize].push(*call);
     }
+    handshakes::take_handshakes(flows, tasks, wakeups, &of_task);
     locks::take_locks(flows, tasks, wakeups, &of_task);
     let interpreters = interpreter::take_wakeups(tasks, wakeups, &of_task);
     barriers::take_barriers(flows, tasks, wakeups, &of_task);

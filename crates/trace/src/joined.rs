@@ -148,6 +148,7 @@ fn task_of_run(task: &Task, open: bool, run: u32, begins_ns: u64, first: &Number
         Op::Send { channel, bytes, work_ns } => Op::Send { channel: first.channel + channel, bytes, work_ns },
         Op::Recv { channel, work_ns } => Op::Recv { channel: first.channel + channel, work_ns },
         Op::Barrier { barrier } => Op::Barrier { barrier: first.barrier + barrier },
+        Op::SleepAtBarrier { barrier } => Op::SleepAtBarrier { barrier: first.barrier + barrier },
         Op::Lock { lock } => Op::Lock { lock: first.lock + lock },
         Op::Unlock { lock } => Op::Unlock { lock: first.lock + lock },
         Op::SleepUntil { time_ns, source } => Op::SleepUntil { time_ns: begins_ns + time_ns, source },

@@ -153,12 +153,13 @@ fn flows(explained: &Explained) -> Vec<String> {
             FlowKind::Response => ("pair of client and server", "answer"),
             FlowKind::Barrier => ("barrier", "arrival"),
             FlowKind::Mutex => ("mutex", "hold"),
+            FlowKind::Handshake => ("pair of spinning waker and wakee", "meeting"),
             FlowKind::Stream | FlowKind::Signal => ("pair of producer and consumer", "item"),
         };
         let from = match kind {
             FlowKind::Socket => "sockets",
             FlowKind::Pipe => "pipes and queues",
-            FlowKind::Mutex => "futexes",
+            FlowKind::Mutex | FlowKind::Handshake => "futexes",
             _ => "inferred",
         };
         let (first, rest) = pair.split_at(pair.find(' ').unwrap_or(pair.len()));
@@ -176,7 +177,7 @@ fn flows(explained: &Explained) -> Vec<String> {
         )
     };
     let says = |(kind, flow): &(&FlowKind, &FlowCount)| {
-        flow.added > 0 || matches!(kind, FlowKind::Barrier | FlowKind::Mutex)
+        flow.added > 0 || matches!(kind, FlowKind::Barrier | FlowKind::Mutex | FlowKind::Handshake)
     };
     explained.flows.iter().filter(says).map(line).collect()
 }

@@ -187,6 +187,8 @@ pub(crate) struct Tracked {
     pub(crate) work_units: u64,
     /// The kernel's part that could not be taken off, because there was less work.
     pub(crate) clamped_units: u64,
+    /// What of `kernel_units` is for the sleep that begins now.
+    pub(crate) sleep_units: u64,
     /// The speed of its CPU, in 1/1024.
     pub(crate) speed: u32,
     /// The time of its last switch-in.
@@ -278,6 +280,7 @@ impl Tracked {
             exit_seen: false,
             work_units: 0,
             clamped_units: 0,
+            sleep_units: 0,
             speed: UNITS as u32,
             burst_since_ns: 0,
             burst_cpu_ns: 0,
@@ -337,12 +340,13 @@ impl Tracked {
     }
 
     /// Ends what is taken off for the kernel where the task leaves its CPU: more than it did is not taken off what it
-    /// does later.
+    /// does later, but for what a sleep costs, because a part of that comes after it.
     fn drop_excess(&mut self) {
         let least = self.work_units + self.kernel_units;
         let excess = least.saturating_sub(self.cpu_units).min(self.kernel_units);
-        self.kernel_units -= excess;
-        self.clamped_units += excess;
+        let dropped = excess.saturating_sub(std::mem::take(&mut self.sleep_units));
+        self.kernel_units -= dropped;
+        self.clamped_units += dropped;
     }
 
     /// Corrects its switch-in to the time at which it was picked and `gap_ns` later, but not to a time after the event

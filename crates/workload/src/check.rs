@@ -152,7 +152,7 @@ impl Workload {
         let mut comers = vec![(0_u32, 0_usize); self.barriers.len()];
         for (index, task) in self.tasks.iter().enumerate() {
             for op in &task.program {
-                if let Op::Barrier { barrier } = *op
+                if let Op::Barrier { barrier } | Op::SleepAtBarrier { barrier } = *op
                     && comers[barrier as usize].1 != index + 1
                 {
                     comers[barrier as usize].0 += 1;
@@ -306,7 +306,7 @@ impl Workload {
                 check_time("work", work_ns)
             }
             Op::Lock { lock } | Op::Unlock { lock } => check_index("lock", lock, self.locks.len()),
-            Op::Barrier { barrier } | Op::LoopShared { barrier, .. } => {
+            Op::Barrier { barrier } | Op::SleepAtBarrier { barrier } | Op::LoopShared { barrier, .. } => {
                 check_index("barrier", barrier, self.barriers.len())
             }
             Op::Signal { signal, .. } | Op::Wait { signal } => {

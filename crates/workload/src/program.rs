@@ -390,6 +390,11 @@ pub enum Op {
         /// The barrier to wait at.
         barrier: BarrierIndex,
     },
+    /// The same, but sleep at once, however long the barrier's tasks spin.
+    SleepAtBarrier {
+        /// The barrier to wait at.
+        barrier: BarrierIndex,
+    },
     /// Execute another program. The kernel may place the task again, and what the task has in the caches is useless
     /// then.
     Exec,

@@ -310,16 +310,15 @@ impl Program {
         Some(off_percent(predicted, median(self.recorded(1 - side, DONE))?))
     }
 
-    /// Whether a prediction changes a figure in the direction in which it truly changes; `None` if that is not more
-    /// than the null error.
-    fn direction(&self, side: usize, figure: &str) -> Option<bool> {
-        let change = -self.no_change_percent(side, figure)?;
+    /// By how many percent a figure truly changes, and by how many it is predicted to; `None` if it does not change by
+    /// more than the null error.
+    fn changes_percent(&self, side: usize, figure: &str) -> Option<(f64, f64)> {
         let null = self.null_percent(0, figure)?.max(self.null_percent(1, figure)?);
         let truth = median(self.recorded(1 - side, figure))?;
         let from = median(self.recorded(side, figure))?;
         let predicted = truth * (1.0 + self.predicted_percent(side, figure)? / 100.0);
         let is_change = off_percent(truth.max(from), truth.min(from)) > null;
-        is_change.then_some((predicted - from) * change > 0.0)
+        is_change.then(|| (off_percent(truth, from), off_percent(predicted, from)))
     }
 
     /// The errors of one program, for people who wait.
@@ -464,10 +463,13 @@ fn baselines(out: &mut String, programs: &[Program], nr_cpus: usize) {
         let mut directions = Vec::new();
         for program in programs {
             for (side, wrong) in wrong.iter_mut().enumerate() {
-                let Some(right) = program.direction(side, figure) else { continue };
-                directions.push(right);
-                if !right {
-                    wrong.push(format!("{} of {}", label, program.name));
+                let Some((truly, predicted)) = program.changes_percent(side, figure) else { continue };
+                directions.push(truly * predicted > 0.0);
+                if truly * predicted <= 0.0 {
+                    wrong.push(format!(
+                        "{label} of {} ({truly:+.1} %, predicted {predicted:+.1})",
+                        program.name
+                    ));
                 }
             }
         }
@@ -488,7 +490,7 @@ fn baselines(out: &mut String, programs: &[Program], nr_cpus: usize) {
     for (wrong, from_to) in wrong.iter().zip([format!("{nr_cpus} CPUs to 1"), format!("1 CPU to {nr_cpus}")])
     {
         let all = if wrong.is_empty() { "none".to_owned() } else { wrong.join(", ") };
-        let _ = write!(out, "\nTo the wrong side, from {from_to}: {all}.\n");
+        let _ = write!(out, "\nTo the wrong side, from {from_to}, with the true change: {all}.\n");
     }
 }
 
@@ -539,8 +541,13 @@ mod tests {
         // 150 of CPU time on one CPU; on two, 75 and 195 - 150 of idle time.
         near(program.law_percent(0, 2), -23.08);
         near(program.law_percent(1, 2), 14.29);
-        assert_eq!((program.direction(0, DONE), program.direction(1, DONE)), (Some(true), Some(true)));
-        assert_eq!(program.direction(0, "cpu_ns"), None, "it did not change");
+        // From 105 to 195, predicted 189.36; and from 195 to 105, predicted 94.5.
+        let changes = [0, 1].map(|side| program.changes_percent(side, DONE).unzip());
+        near(changes[0].0, 85.71);
+        near(changes[0].1, 80.34);
+        near(changes[1].0, -46.15);
+        near(changes[1].1, -51.54);
+        assert_eq!(program.changes_percent(0, "cpu_ns"), None, "it did not change");
     }
 
     #[test]

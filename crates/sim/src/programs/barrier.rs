@@ -23,7 +23,8 @@ use crate::programs::task::Stage;
 use crate::time_use::TimeKind;
 
 impl Programs<'_> {
-    pub(super) fn barrier(&mut self, here: Here, barrier: u32) -> Next {
+    /// `spins`: the task spins as the barrier says; otherwise it sleeps at once.
+    pub(super) fn barrier(&mut self, here: Here, barrier: u32, spins: bool) -> Next {
         let t = &mut self.tasks[here.task as usize];
         let b = &mut self.barriers[barrier as usize];
         match t.stage {
@@ -35,7 +36,7 @@ impl Programs<'_> {
                 let cost_ns = b.line.update_ns(here.cpu, here.now_ns, self.costs, self.distances);
                 Next::run_ns(TimeKind::Atomic, cost_ns)
             }
-            Stage::Middle => self.arrive(here.task, barrier),
+            Stage::Middle => self.arrive(here.task, barrier, spins),
             Stage::Released if b.released.is_empty() => self.done(here.task),
             Stage::Released => {
                 let recorded = b.spec.recorded;
@@ -70,13 +71,13 @@ impl Programs<'_> {
         }
     }
 
-    fn arrive(&mut self, task: u32, barrier: u32) -> Next {
+    fn arrive(&mut self, task: u32, barrier: u32, spins: bool) -> Next {
         let b = &mut self.barriers[barrier as usize];
         let t = &mut self.tasks[task as usize];
         t.round = b.round;
         b.arrived += 1;
         if b.arrived < b.spec.parties {
-            if b.spec.spin_ns == 0 {
+            if b.spec.spin_ns == 0 || !spins {
                 let recorded = b.spec.recorded;
                 return self.enter_futex(task, recorded, Stage::End);
             }

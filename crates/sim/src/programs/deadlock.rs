@@ -47,7 +47,9 @@ impl Actors {
                     Op::Send { channel, .. } => &mut actors.senders[channel as usize],
                     Op::Recv { channel, .. } => &mut actors.readers[channel as usize],
                     Op::Signal { signal, .. } => &mut actors.raisers[signal as usize],
-                    Op::Barrier { barrier } => &mut actors.comers[barrier as usize],
+                    Op::Barrier { barrier } | Op::SleepAtBarrier { barrier } => {
+                        &mut actors.comers[barrier as usize]
+                    }
                     _ => continue,
                 };
                 if list.last() != Some(&task) {
@@ -112,7 +114,7 @@ impl Programs<'_> {
             Op::Recv { channel, .. } => &actors.senders[channel as usize][..],
             Op::Send { channel, .. } => &actors.readers[channel as usize][..],
             Op::Wait { signal } => &actors.raisers[signal as usize][..],
-            Op::Barrier { barrier } => &actors.comers[barrier as usize][..],
+            Op::Barrier { barrier } | Op::SleepAtBarrier { barrier } => &actors.comers[barrier as usize][..],
             _ => return None,
         };
         Some(of_several.chain(of_one).copied())

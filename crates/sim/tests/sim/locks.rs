@@ -293,6 +293,23 @@ fn a_barrier_wakes_one_by_one() {
     }
 }
 
+/// Two tasks meet after 5,000 and 10 ns of work. The one that sleeps is woken if it comes first, and goes on at once
+/// if the other one spins already: then that spins for the difference.
+#[test]
+fn one_task_of_a_barrier_may_sleep_where_the_other_spins() {
+    for host in HOSTS {
+        for (spins_at_ns, sleeps_at_ns, wakeups, spin_ns) in [(5_000, 10, 1, 0), (10, 5_000, 0, 4_990)] {
+            let spins = bound(&[0], vec![compute(spins_at_ns), BARRIER]);
+            let sleeps =
+                bound(&[1], vec![compute(sleeps_at_ns), Op::SleepAtBarrier { barrier: 0 }, compute(10)]);
+            let barrier = Barrier { parties: 2, spin_ns: ALWAYS, recorded: true };
+            let run = outcome(&with_barrier(machine(1, 2, 1), vec![spins, sleeps], host, barrier));
+            assert_eq!((run.counts.wakeups, run.time.spin_ns), (wakeups, spin_ns), "{host:?}");
+            assert_eq!((run.ending, run.elapsed_ns), (Ending::Completed, 5_010), "{host:?}");
+        }
+    }
+}
+
 /// The work of three tasks has what their barrier costs: the last one comes at 5,000. The others sleep if they were
 /// ready to by then, and look once more before.
 #[test]

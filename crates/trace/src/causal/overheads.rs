@@ -24,7 +24,9 @@
 //!
 //! Offsets in a task's work never go back. What would move them back is taken off what follows until the task leaves
 //! its CPU: a read that has slept returns before as much time has passed as a switch costs, because a part of what a
-//! sleep costs comes later. What is left then is not taken off, but counted (`overhead_clamped_ns`).
+//! sleep costs comes later. What is left then is not taken off, but counted (`overhead_clamped_ns`), except for the
+//! sleep that begins there (`sleep_ns`): a poll() that slept looks at its descriptors again afterwards, so the rest of
+//! that is taken off what the task does next.
 
 use wakelab_workload::{Op, TaskIndex};
 
@@ -350,7 +352,9 @@ impl Model {
             _ if why != SwitchedOut::Runnable => leaving_units,
             _ => 0,
         };
-        self.task(task).kernel_units += sleep_ns * UNITS + kernel_units;
+        let tracked = self.task(task);
+        tracked.sleep_units = sleep_ns * UNITS;
+        tracked.kernel_units += tracked.sleep_units + kernel_units;
         if why == SwitchedOut::Exited && !self.tasks[task as usize].exit_seen {
             self.charge_kernel(task, exit_ns);
         }

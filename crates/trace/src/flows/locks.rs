@@ -439,7 +439,7 @@ fn ended_before_waits(flows: &Flows, steps: &[Step]) -> Vec<Step> {
 /// Whether a task may wait there for another one, which is no holder of a lock.
 pub(super) fn waits(flows: &Flows, op: Op) -> bool {
     match op {
-        Op::Wait { .. } | Op::Recv { .. } | Op::Barrier { .. } => true,
+        Op::Wait { .. } | Op::Recv { .. } | Op::Barrier { .. } | Op::SleepAtBarrier { .. } => true,
         // An inbox is never full.
         Op::Send { channel, .. } => flows.channels[channel as usize] != INBOX,
         _ => false,

@@ -35,17 +35,27 @@ pub(crate) fn take_off(tasks: &mut [Tracked], polled: &Polled) {
         task.steps.sort_by_key(|step| step.position);
         let Some(own_units) = own_units(&task.steps, blocked) else { continue };
         task.after_sleep_ns = own_units / UNITS;
-        let mut off_units = 0;
-        for at in 0..task.steps.len() {
-            let Step { position, at_units, .. } = task.steps[at];
-            task.steps[at].at_units = at_units.saturating_sub(off_units);
-            if blocked.contains(&position) {
-                let until_units = task.steps.get(at + 1).map_or(at_units, |next| next.at_units);
-                off_units += task.after_sleep_ns.min(until_units.saturating_sub(at_units) / UNITS) * UNITS;
-            }
-        }
+        let off_units =
+            take_off_steps(&mut task.steps, task.work_units, blocked, task.after_sleep_ns * UNITS);
         task.work_units = task.work_units.saturating_sub(off_units);
     }
+}
+
+/// Takes `own_units` off the work that follows each sleep, where there is as much: more than lies before the next step
+/// is taken off what follows that. Returns how much it is together.
+fn take_off_steps(steps: &mut [Step], work_units: u64, blocked: &BTreeSet<Position>, own_units: u64) -> u64 {
+    let (mut off_units, mut due_units) = (0, 0);
+    for at in 0..steps.len() {
+        let Step { position, at_units, .. } = steps[at];
+        steps[at].at_units = at_units.saturating_sub(off_units);
+        if blocked.contains(&position) {
+            due_units += own_units;
+        }
+        let until_units = steps.get(at + 1).map_or(work_units, |next| next.at_units);
+        let now_units = due_units.min(until_units.saturating_sub(at_units));
+        (off_units, due_units) = (off_units + now_units, due_units - now_units);
+    }
+    off_units
 }
 
 /// The work of a turn that does not depend on its number of messages, in 1/1024 ns.
@@ -80,6 +90,18 @@ mod tests {
 
     fn receive(time_ns: u64, at_units: u64) -> Step {
         Step { position: Position::after(time_ns), at_units, op: Op::Recv { channel: 0, work_ns: 0 } }
+    }
+
+    /// A task sleeps before the messages at 100 and 400 of its work, and takes two each time: the second after 10. The
+    /// loop's own 30 are the 10 between, and 20 of what follows.
+    #[test]
+    fn what_is_more_than_lies_between_two_messages_is_taken_off_later() {
+        let mut steps = [receive(1, 100), receive(2, 110), receive(3, 400), receive(4, 410)];
+        let blocked = BTreeSet::from([1, 3].map(Position::after));
+        assert_eq!(take_off_steps(&mut steps, 500, &blocked, 30), 60);
+        assert_eq!(steps.map(|step| step.at_units), [100, 100, 370, 370]);
+        let mut last = [receive(1, 100)];
+        assert_eq!(take_off_steps(&mut last, 120, &BTreeSet::from([Position::after(1)]), 30), 20);
     }
 
     /// Turns of 1 and of 3 messages, 20 each; one of 1 takes 10, and one of 3 takes 22: each message 6, the rest 4.

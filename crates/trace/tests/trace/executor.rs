@@ -91,7 +91,7 @@ pub(crate) fn execute(workload: &Workload) -> Result<Vec<u64>, Vec<TaskIndex>> {
                     assert_eq!(begun, None, "task {task} is forked twice");
                     ready.insert((clock_ns, task));
                 }
-                Op::Barrier { barrier } => {
+                Op::Barrier { barrier } | Op::SleepAtBarrier { barrier } => {
                     let arrived = &mut at_barrier[barrier as usize];
                     arrived.push((clock_ns, index));
                     if arrived.len() < workload.barriers[barrier as usize].parties as usize {

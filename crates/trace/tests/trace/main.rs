@@ -10,6 +10,7 @@ mod executor;
 mod fixtures;
 mod flows;
 mod ftrace;
+mod handshakes;
 mod header;
 mod interpreter;
 mod loops;

@@ -267,6 +267,21 @@ fn a_sleep_costs_what_a_replay_charges() {
     }
 }
 
+/// A task works 30 ns, sleeps, and works 400 ns. Of a sleep's 100 ns, 70 come after it; of the switch's 50 ns, what is
+/// more than the 30 ns is not taken off later.
+#[test]
+fn a_part_of_a_sleep_comes_after_it() {
+    for (sleep_ns, dequeue_ns, work_ns) in [(100, 0, 330), (0, 50, 400), (100, 50, 300)] {
+        let mut script = Script::default();
+        script.switch(0, 0, 0, "R", 1).switch(0, 30, 1, "S", 2).waking(0, 500, 2, 1);
+        script.switch(0, 600, 2, "S", 1).switch(0, 1_000, 1, "X", 0);
+        let of = |costs: &mut Costs| (costs.sleep_ns, costs.dequeue_ns) = (sleep_ns, dequeue_ns);
+        let work = |op: &Op| if let Op::Compute { work_ns, .. } = op { *work_ns } else { 0 };
+        let program = program(&script, costs(of));
+        assert_eq!(program.iter().map(work).sum::<u64>(), work_ns, "{program:?}");
+    }
+}
+
 /// A waker is charged 400 ns after it begins to wake a task of its CPU. Another account is not its own, and one after
 /// the wake-up tells nothing.
 #[test]
