@@ -172,9 +172,9 @@ fn median(samples_ns: &[u64]) -> Option<u64> {
     quantile(samples_ns.iter().copied(), 50).filter(|_| samples_ns.len() >= FEWEST)
 }
 
-/// Returns the period that kernels are built with (kernel/Kconfig.hz: 1000, 300, 250 and 100 Hz) and that is nearest to
-/// the usual time between interrupts of a CPU's timer; `None` if none is near, because the timer has other users, or the
-/// CPU idled.
+/// Returns the period that kernels are built with (kernel/Kconfig.hz: 1000, 300, 250 and 100 Hz) and that is within a
+/// twentieth of the usual time between interrupts of a CPU's timer; `None` if there is none, because the timer has
+/// other users, or the CPU idled.
 fn tick_period_ns(usual_ns: u64) -> Option<u64> {
     let is_near = |period_ns: &u64| usual_ns.abs_diff(*period_ns) * 20 <= *period_ns;
     [1_000_000, 3_333_333, 4_000_000, 10_000_000].into_iter().find(is_near)

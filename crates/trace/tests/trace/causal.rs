@@ -345,7 +345,7 @@ fn the_period_of_the_tick_is_learnt() {
     script.switch(0, 0, 0, "R", 1);
     for tick in 1..=25 {
         for (event, us) in [("entry", 0), ("exit", 5)] {
-            let at_us = 1860_000_000_u64 + tick * 1_000 + us;
+            let at_us = 1_860_000_000_u64 + tick * 1_000 + us;
             let (s, ns) = (at_us / 1_000_000, at_us % 1_000_000 * 1_000);
             script.line(&format!(
                 "              t1     1/1     [000]  {s}.{ns:09}: irq_vectors:local_timer_{event}: vector=236"
