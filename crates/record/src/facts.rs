@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use wakelab_trace::{groups, header};
@@ -30,8 +31,17 @@ pub(crate) fn online() -> String {
 
 /// Whether this process sees the ids that the kernel's events name. It does not inside a container.
 pub(crate) fn ids_are_the_kernels() -> bool {
-    // PROC_PID_INIT_INO of include/linux/proc_ns.h: the first namespace of process ids.
-    fs::read_link("/proc/self/ns/pid").is_ok_and(|name| name == Path::new("pid:[4026531836]"))
+    is_first_of_ids(Path::new("/proc/self/ns"))
+}
+
+/// Whether `namespaces`, a process's folder of them, has the first namespace of process ids, or none: a kernel without
+/// `CONFIG_PID_NS` has one kind of ids.
+fn is_first_of_ids(namespaces: &Path) -> bool {
+    match fs::read_link(namespaces.join("pid")) {
+        // PROC_PID_INIT_INO of include/linux/proc_ns.h.
+        Ok(name) => name == Path::new("pid:[4026531836]"),
+        Err(error) => error.kind() == io::ErrorKind::NotFound && namespaces.is_dir(),
+    }
 }
 
 /// Where the kernel shows its tunables of scheduling, unless it is locked down.
@@ -146,6 +156,20 @@ mod tests {
         let both = format!("{v2}cgroup /c/cpu,cpuacct cgroup rw,cpu,cpuacct 0 0\n");
         assert_eq!(cpu_mount(&both), Some((PathBuf::from("/c/cpu,cpuacct"), true)));
         assert_eq!(cpu_mount("proc /proc proc rw 0 0\n"), None);
+    }
+
+    #[test]
+    fn ids_of_a_kernel_without_namespaces() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let with = |name: &str| {
+            let namespaces = folder.path().join(name);
+            fs::create_dir(&namespaces).expect("a folder");
+            std::os::unix::fs::symlink(name, namespaces.join("pid")).expect("a link");
+            is_first_of_ids(&namespaces)
+        };
+        assert!(with("pid:[4026531836]") && !with("pid:[4026532281]"));
+        assert!(is_first_of_ids(folder.path()), "it has no namespaces of process ids");
+        assert!(!is_first_of_ids(&folder.path().join("none")), "/proc is not mounted");
     }
 
     #[test]

@@ -208,6 +208,8 @@ struct Cpu {
     /// The wake-ups that the interrupt in progress has made, and whether it is a tick.
     irq_wakes: u32,
     irq_ticks: bool,
+    /// When the last tick began.
+    ticked_ns: Option<u64>,
     /// The line at which a task that ran there turned up elsewhere. This is no gap if the CPU has no later event.
     left_at: Option<Place>,
     target: missing::Target,

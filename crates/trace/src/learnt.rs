@@ -102,6 +102,8 @@ pub struct Learnt {
     pub interrupts_ns: Vec<u64>,
     /// Ticks in a task's time that woke no task: from entry to exit.
     pub ticks_ns: Vec<u64>,
+    /// From the beginning of a tick in a task's time to that of the next one on its CPU.
+    pub between_ticks_ns: Vec<u64>,
     /// What tasks did from one message event to the next.
     pub between: Pairs,
     /// From the scheduler's last account of a task that goes to sleep to the switch to another task, and to idle.
@@ -168,6 +170,14 @@ impl AfterWakes {
 /// Returns the median of enough samples.
 fn median(samples_ns: &[u64]) -> Option<u64> {
     quantile(samples_ns.iter().copied(), 50).filter(|_| samples_ns.len() >= FEWEST)
+}
+
+/// Returns the period that kernels are built with (kernel/Kconfig.hz: 1000, 300, 250 and 100 Hz) and that is within a
+/// twentieth of the usual time between interrupts of a CPU's timer; `None` if there is none, because the timer has
+/// other users, or the CPU idled.
+fn tick_period_ns(usual_ns: u64) -> Option<u64> {
+    let is_near = |period_ns: &u64| usual_ns.abs_diff(*period_ns) * 20 <= *period_ns;
+    [1_000_000, 3_333_333, 4_000_000, 10_000_000].into_iter().find(is_near)
 }
 
 /// A wake-up of a task from another CPU onto an idle one.
@@ -409,6 +419,10 @@ impl Learnt {
         if let Some(median_ns) = median(&self.interrupts_ns) {
             costs.interrupt_ns = median_ns.saturating_sub(wake_ns + costs.interrupt_exit_ns);
             source("interrupt_ns", &self.interrupts_ns, "interrupts that woke a task");
+        }
+        if let Some(period_ns) = median(&self.between_ticks_ns).and_then(tick_period_ns) {
+            costs.tick_period_ns = period_ns;
+            source("tick_period_ns", &self.between_ticks_ns, "times between ticks");
         }
         if let Some(median_ns) = median(&self.ticks_ns) {
             costs.tick_ns = median_ns.min(costs.tick_period_ns - 1);

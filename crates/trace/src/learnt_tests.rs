@@ -273,6 +273,15 @@ fn interrupts_are_learnt_from_entry_to_exit() {
 }
 
 #[test]
+fn the_tick_is_one_that_kernels_are_built_with() {
+    let base = Machine::preset("smp-2").unwrap();
+    for (usual_ns, period_ns) in [(999_000, 1_000_000), (3_340_000, 3_333_333), (700_000, 4_000_000)] {
+        let learnt = Learnt { between_ticks_ns: vec![usual_ns; FEWEST], ..Learnt::default() };
+        assert_eq!(learnt.machine(&base, "r").costs.tick_period_ns, period_ns, "{usual_ns}");
+    }
+}
+
+#[test]
 fn the_cost_of_events_is_taken_off() {
     let after = AfterWakes { idle_ns: vec![9_000], local_ns: vec![3_000] };
     let learnt = Learnt {

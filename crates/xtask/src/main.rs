@@ -38,6 +38,8 @@ mod vm_log;
 mod vm_served;
 mod vm_smoke;
 mod vm_test;
+mod vm_truth;
+mod vm_truth_page;
 
 use std::process::ExitCode;
 

@@ -260,19 +260,24 @@ pub(crate) fn off_percent(predicted: f64, truth: f64) -> f64 {
     (predicted / truth - 1.0) * 100.0
 }
 
+/// How far values of the same kind are from each other: the median over pairs.
+pub(crate) fn spread_percent(values: &[f64]) -> Option<f64> {
+    let pairs = values
+        .iter()
+        .enumerate()
+        .flat_map(|(index, &a)| values[index + 1..].iter().map(move |&b| off_percent(a.max(b), a.min(b))));
+    median(pairs.collect())
+}
+
 impl Program {
     fn recorded(&self, side: usize, figure: &str) -> Vec<f64> {
         let of = |recording: &Recording| value(&recording.itself, figure, "recorded");
         self.on[side].iter().filter_map(of).filter(|&value| value > 0.0).collect()
     }
 
-    /// How far recordings of the same kind are from each other: the median over pairs.
+    /// How far recordings of the same kind are from each other.
     fn null_percent(&self, side: usize, figure: &str) -> Option<f64> {
-        let values = self.recorded(side, figure);
-        let pairs = values.iter().enumerate().flat_map(|(index, &a)| {
-            values[index + 1..].iter().map(move |&b| off_percent(a.max(b), a.min(b)))
-        });
-        median(pairs.collect())
+        spread_percent(&self.recorded(side, figure))
     }
 
     fn self_percent(&self, side: usize, figure: &str) -> Option<f64> {
@@ -335,7 +340,7 @@ impl Program {
     }
 }
 
-fn percent(value: Option<f64>) -> String {
+pub(crate) fn percent(value: Option<f64>) -> String {
     match value {
         None => "-".to_owned(),
         Some(value) if value.abs() >= 999.5 => format!("x{:.0}", value / 100.0 + 1.0),

@@ -2,7 +2,7 @@
 //! The test kernel, and the scheduler on it under emulation (vm/README.md): the arguments of `cargo xtask vm`.
 //!
 //! `vm_kernel` builds Linux 6.12 with sched_ext once and keeps it in the cache; `vm_guest` packs a guest, boots it and
-//! reads its serial console; `vm_smoke`, `vm_test`, `vm_bench` and `vm_log` are what guests do.
+//! reads its serial console; `vm_smoke`, `vm_test`, `vm_bench`, `vm_log` and `vm_truth` are what guests do.
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -13,6 +13,7 @@ use crate::vm_kernel;
 use crate::vm_log::{self, LogArgs};
 use crate::vm_smoke::{self, SmokeArgs};
 use crate::vm_test::{self, TestArgs};
+use crate::vm_truth::{self, TruthArgs};
 
 /// Arguments of `cargo xtask vm`.
 #[derive(Args)]
@@ -36,6 +37,9 @@ enum What {
     Ab(AbArgs),
     /// Log what policies decide on the test kernel, and verify the logs here.
     Log(LogArgs),
+    /// Measure how true predictions of the scheduler are, on recordings from the test kernel, and write
+    /// docs/results/truth-guest.md (perf). Takes half an hour.
+    Truth(TruthArgs),
 }
 
 /// `cargo xtask vm`.
@@ -51,5 +55,6 @@ pub(crate) fn run(args: VmArgs) -> Result<()> {
         What::Bench(args) => vm_bench::run(&args),
         What::Ab(args) => vm_ab::run(&args),
         What::Log(args) => vm_log::run(&args),
+        What::Truth(args) => vm_truth::run(&args),
     }
 }

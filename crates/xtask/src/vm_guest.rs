@@ -5,6 +5,7 @@
 //! The console's lines of the form `@@ WHAT ...` are the guest's report, and [`Tally`] counts the steps in it; all
 //! other lines are for people. vm/lib.sh is the other side.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -127,23 +128,34 @@ impl Guest<'_> {
     /// Packs the guest, boots it, and gives each line of its serial console to `line` until it powers off. Fails if it
     /// does not power off in time.
     pub(crate) fn run(&self, line: impl FnMut(&str)) -> Result<()> {
-        self.run_with(None, line)
+        self.run_with(&[], None, line)
     }
 
     /// As [`Guest::run`]; the guest also has a disk, /dev/vda, of `bytes`, and what it writes there is then in the
     /// file.
     pub(crate) fn run_with_disk(&self, path: &Path, bytes: u64, line: impl FnMut(&str)) -> Result<()> {
-        let _ = fs::remove_file(path);
-        fs::File::create(path).and_then(|file| file.set_len(bytes)).context("cannot make the disk")?;
-        self.run_with(Some(path), line)
+        self.run_inside(&[], path, bytes, line)
     }
 
-    fn run_with(&self, disk: Option<&Path>, mut line: impl FnMut(&str)) -> Result<()> {
+    /// As [`Guest::run_with_disk`]; the words before QEMU's command start it where it should run.
+    pub(crate) fn run_inside(
+        &self,
+        words: &[&OsStr],
+        path: &Path,
+        bytes: u64,
+        line: impl FnMut(&str),
+    ) -> Result<()> {
+        let _ = fs::remove_file(path);
+        fs::File::create(path).and_then(|file| file.set_len(bytes)).context("cannot make the disk")?;
+        self.run_with(words, Some(path), line)
+    }
+
+    fn run_with(&self, words: &[&OsStr], disk: Option<&Path>, mut line: impl FnMut(&str)) -> Result<()> {
         demand("the guest", GUEST_NEEDS)?;
         let image = kernel()?;
         let initramfs = self.pack()?;
         let start = Instant::now();
-        let mut machine = self.boot(&image, &initramfs, disk)?;
+        let mut machine = self.boot(words, &image, &initramfs, disk)?;
         let console = machine.qemu.stdout.take().context("no serial console")?;
         let (sender, lines) = mpsc::channel();
         thread::spawn(move || {
@@ -229,8 +241,8 @@ impl Guest<'_> {
         Ok(archive)
     }
 
-    fn boot(&self, image: &Path, initramfs: &Path, disk: Option<&Path>) -> Result<Machine> {
-        let mut qemu = Command::new("qemu-system-x86_64");
+    fn boot(&self, words: &[&OsStr], image: &Path, initramfs: &Path, disk: Option<&Path>) -> Result<Machine> {
+        let mut qemu = command_of(words, "qemu-system-x86_64");
         match self.accel {
             Accel::Multi => qemu.args(["-accel", "tcg,thread=multi", "-cpu", "max,vendor=GenuineIntel"]),
             // Nothing of the host may get in: neither its random numbers nor its clock.
@@ -272,6 +284,14 @@ impl Guest<'_> {
             .process_group(0);
         Ok(Machine { qemu: qemu.spawn().context("cannot run qemu-system-x86_64")? })
     }
+}
+
+/// Returns a command with words before it.
+fn command_of(words: &[&OsStr], program: &str) -> Command {
+    let Some((first, others)) = words.split_first() else { return Command::new(program) };
+    let mut command = Command::new(first);
+    command.args(others).arg(program);
+    command
 }
 
 /// Returns the full paths of a program's shared libraries.

@@ -289,6 +289,10 @@ impl Model {
             let (wakes, ticks) = (std::mem::take(&mut entry.irq_wakes), std::mem::take(&mut entry.irq_ticks));
             let since_ns = since_ns.saturating_sub(self.first_ns.unwrap_or(0));
             let took_ns = self.now_ns.saturating_sub(since_ns);
+            if ticks {
+                let last_ns = self.cpu(event.cpu).ticked_ns.replace(since_ns);
+                self.learnt.between_ticks_ns.extend(last_ns.map(|last_ns| since_ns.saturating_sub(last_ns)));
+            }
             match (ticks, wakes) {
                 (false, 1) => self.learnt.interrupts_ns.push(took_ns),
                 (true, 0) => self.learnt.ticks_ns.push(took_ns),

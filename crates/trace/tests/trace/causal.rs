@@ -3,6 +3,7 @@
 
 use crate::executor::{execute, work_ns};
 use crate::script::{Script, compute, program, signal, sleep, wait};
+use wakelab_machine::Machine;
 use wakelab_trace::{Gap, Recording};
 use wakelab_workload::{Op, Source};
 
@@ -335,6 +336,27 @@ fn a_wait_whose_end_was_not_seen_ends_when_the_account_says() {
         .runtime(0, 75, 1, 1, 15)
         .switch(0, 80, 1, "S", 0);
     assert_eq!(program(&script.read(), "t1"), [compute(20), sleep(40), compute(20)]);
+}
+
+/// A task with 25 ticks, a millisecond from one to the next.
+#[test]
+fn the_period_of_the_tick_is_learnt() {
+    let mut script = Script::default();
+    script.switch(0, 0, 0, "R", 1);
+    for tick in 1..=25 {
+        for (event, us) in [("entry", 0), ("exit", 5)] {
+            let at_us = 1_860_000_000_u64 + tick * 1_000 + us;
+            let (s, ns) = (at_us / 1_000_000, at_us % 1_000_000 * 1_000);
+            script.line(&format!(
+                "              t1     1/1     [000]  {s}.{ns:09}: irq_vectors:local_timer_{event}: vector=236"
+            ));
+        }
+    }
+    script.switch(0, 26_000_000, 1, "S", 0);
+    let learnt = script.read().learnt;
+    assert_eq!(learnt.between_ticks_ns, [1_000_000; 24]);
+    let base = Machine::preset("smp-2").expect("a preset");
+    assert_eq!(learnt.machine(&base, "r").costs.tick_period_ns, 1_000_000);
 }
 
 #[test]
