@@ -14,7 +14,8 @@
 //! - *Sign*: the share of draws whose gain without chance has the sign of the gain with the figures as they are, and
 //!   exceeds 1.96 of the mean's errors. A draw without a gain does not hold it. A gain of nothing has no sign.
 //! - *Undecided*: the sign holds in less than 80 % of the draws, and less than 80 % of the draws are within 1 % with
-//!   these errors, which is taken for no difference.
+//!   these errors, which is taken for no difference. Chance only spreads gains, so it is no difference, too, if 80 % of
+//!   the draws are within 1 % with their chance. That counts where one draw has most of the error of all.
 //! - *What decides*: for each figure, the rank correlation of its position with the gain. Its square is the share of
 //!   the spread that the figure explains alone. With n draws of k figures, chance gives the largest of k correlations
 //!   more than r in one case of twenty, where atanh(r) * sqrt(n - 3) is the (1 - 0.05/2k) quantile of the normal
@@ -77,14 +78,17 @@ impl Spread {
         let without: Vec<f64> = sorted.iter().map(|gain| chance.without(*gain)).collect();
         let held =
             sign.map(|sign| share(without.iter().filter(|gain| **gain * sign > chance.of_mean).count()));
-        let nothing = without.iter().filter(|gain| gain.abs() + chance.of_mean <= NOTHING_PERCENT).count();
+        let within = |gains: &[f64], error: f64| {
+            share(gains.iter().filter(|gain| gain.abs() + error <= NOTHING_PERCENT).count())
+        };
+        let nothing = within(&without, chance.of_mean).max(within(&sorted, 0.0));
         Spread {
             draws: gains.len(),
             range_percent: (!sorted.is_empty())
                 .then(|| RANGE.map(|percent| round_percent(quantile(&sorted, percent)))),
             chance_percent: chance.share.map(|share| round_percent(100.0 * share)),
             sign_held_percent: held.map(round_percent),
-            undecided: share(nothing) < HELD_MIN_PERCENT && held.unwrap_or(0.0) < HELD_MIN_PERCENT,
+            undecided: nothing < HELD_MIN_PERCENT && held.unwrap_or(0.0) < HELD_MIN_PERCENT,
         }
     }
 
@@ -266,6 +270,20 @@ mod tests {
         assert_eq!((of(2.7).sign_held_percent, of(2.7).undecided), (Some(100.0), false));
         let nothing = Spread::new(Some(0.1), &with_error(0.8, &[0.9, -0.9, 0.5, -0.5].repeat(2)));
         assert!(!nothing.undecided, "all are 0 +- 0.55");
+    }
+
+    /// Nine draws of 0.1 and one of 8 +- 8: mean 0.89, variance 6.24, mean square error 6.4, so all is chance, and the
+    /// mean's own errors are 1.96 * sqrt(0.64) = 1.57. But nine of ten are within 1 %. With three draws of 8 +- 8 there
+    /// are seven: mean 2.47, and its errors are 1.96 * sqrt(1.92) = 2.72.
+    #[test]
+    fn one_draw_with_all_of_the_error() {
+        let of = |wild: usize| {
+            let mut draws = with_error(0.0, &vec![0.1; 10 - wild]);
+            draws.extend(with_error(8.0, &vec![8.0; wild]));
+            Spread::new(Some(0.1), &draws)
+        };
+        assert_eq!((of(1).chance_percent, of(1).undecided), (Some(100.0), false));
+        assert_eq!((of(3).sign_held_percent, of(3).undecided), (Some(0.0), true));
     }
 
     /// A model of two figures: the gain is three times the first's side, the second does nothing. Of 8 draws the first
