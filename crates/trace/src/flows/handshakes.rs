@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Handshakes: a task wakes another in vain, again and again, until that waits (`stress-ng --futex`; `perf bench futex
-//! wake`).
+//! Handshakes: a task wakes another in vain, again and again, until that waits (`stress-ng --futex`).
 //!
-//! A wake-up call on a futex where nobody waits is lost, so a waker that must not lose it calls again until it has woken
-//! its wakee: it spins in the kernel. With recorded waits alone, each of its calls that woke somebody would be a message
+//! A wake-up call on a futex where nobody waits is lost. A waker that must not lose it calls again until it has woken
+//! its wakee, so it spins in the kernel. With recorded waits alone, each of its calls that woke somebody would be a message
 //! that is there however late the wakee comes; where the wakee has to wait for a CPU, messages would pile up, and its
 //! waits vanish.
 //!
