@@ -2,9 +2,9 @@
 //! Handshakes: a task wakes another in vain, again and again, until that waits (`stress-ng --futex`).
 //!
 //! A wake-up call on a futex where nobody waits is lost. A waker that must not lose it calls again until it has woken
-//! its wakee, so it spins in the kernel. With recorded waits alone, each of its calls that woke somebody would be a message
-//! that is there however late the wakee comes; where the wakee has to wait for a CPU, messages would pile up, and its
-//! waits vanish.
+//! its wakee, so it spins in the kernel. With recorded waits alone, each of its calls that woke somebody would be a
+//! message that is there however late the wakee comes. Where the wakee has to wait for a CPU, messages would pile up,
+//! and its waits vanish.
 //!
 //! The calls of futex(2) show it: only one task wakes at the futex, only one waits there, and the waker calls
 //! [`VAIN_TIMES`] times as often or more. A wait and the next wake-up call after it are a *meeting*, also if the wakee
