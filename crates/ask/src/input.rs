@@ -56,6 +56,8 @@ pub struct Import {
     pub closed_loop: Vec<String>,
     /// Whether `--recorded-waits-only` is given.
     pub recorded_waits_only: bool,
+    /// Whether `--recorded-times` is given.
+    pub recorded_times: bool,
     /// The number of `--repeat`.
     pub repeat: Option<NonZeroU32>,
     /// Whether `--strict` is given.
@@ -374,6 +376,7 @@ fn options(args: &Import) -> Result<Options> {
         open: args.open_loop.clone(),
         closed: args.closed_loop.clone(),
         recorded_waits_only: args.recorded_waits_only,
+        recorded_times: args.recorded_times,
         repeat: args.repeat,
     })
 }
@@ -574,11 +577,13 @@ fn for_recordings(ask: &Ask) -> Option<String> {
     let closed = import.closed_loop.iter().map(|comm| format!("--closed-loop {comm}"));
     let repeat = import.repeat.iter().map(|runs| format!("--repeat {runs}"));
     let waits = import.recorded_waits_only.then(|| "--recorded-waits-only".to_owned());
+    let times = import.recorded_times.then(|| "--recorded-times".to_owned());
     machine
         .chain(of)
         .chain(open)
         .chain(closed)
         .chain(waits)
+        .chain(times)
         .chain(repeat)
         .chain(of_recordings(what_if))
         .next()

@@ -74,6 +74,10 @@ pub(crate) struct ImportArgs {
     /// Model only the waits that the recording shows, without the dependencies that they imply elsewhere
     #[arg(long, help_heading = FOR_RECORDINGS)]
     pub(crate) recorded_waits_only: bool,
+    /// Let every wait end at its recorded time, whatever other tasks do by then (an open loop), as replays without
+    /// causes do; to show what knowing the causes changes
+    #[arg(long, help_heading = FOR_RECORDINGS, conflicts_with_all = ["open_loop", "closed_loop", "recorded_waits_only"])]
+    pub(crate) recorded_times: bool,
     /// Replay the recording N times, back to back; more repeats give more samples and take longer
     #[arg(long, help_heading = FOR_RECORDINGS, value_name = "N", value_parser = repeat())]
     pub(crate) repeat: Option<NonZeroU32>,

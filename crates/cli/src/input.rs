@@ -36,6 +36,7 @@ pub(crate) fn import(args: &ImportArgs) -> Import {
         open_loop: args.open_loop.clone(),
         closed_loop: args.closed_loop.clone(),
         recorded_waits_only: args.recorded_waits_only,
+        recorded_times: args.recorded_times,
         repeat: args.repeat,
         strict: args.strict,
     }

@@ -55,7 +55,8 @@ use crate::{Options, Recording, TraceError};
 pub fn model(source: &mut dyn EventSource, name: &str, options: &Options) -> Result<Recording, TraceError> {
     let recorded = options.recorded_on.as_ref().map(Recorded::new);
     let event_cost_ns = options.event_cost_ns.unwrap_or(0);
-    let mut model = Model { recorded, event_cost_ns, ..Model::default() };
+    let recorded_times = options.recorded_times;
+    let mut model = Model { recorded, event_cost_ns, recorded_times, ..Model::default() };
     loop {
         let more = match source.next_item()? {
             Some(item) => {
@@ -243,6 +244,8 @@ pub(crate) struct Model {
     recorded: Option<Recorded>,
     /// From [`Options::event_cost_ns`].
     event_cost_ns: u64,
+    /// From [`Options::recorded_times`].
+    recorded_times: bool,
     /// Ticks were recorded.
     ticks_seen: bool,
     ids: Ids,

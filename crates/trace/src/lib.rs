@@ -108,6 +108,9 @@ pub struct Options {
     pub closed: Vec<String>,
     /// Model only the waits that the recording shows, and infer none ([`flows`]).
     pub recorded_waits_only: bool,
+    /// Let every wait end at its recorded time, whatever other tasks do: all tasks are in open loops, and nothing is
+    /// inferred. This is what a replay without causes predicts.
+    pub recorded_times: bool,
     /// The number of runs; each begins when the run before it has ended. `None` means one run.
     pub repeat: Option<NonZeroU32>,
 }

@@ -115,7 +115,7 @@ impl<'a> Loops<'a> {
         let patterns = options.open.iter().chain(&options.closed);
         self.used.extend(patterns.filter(|pattern| fits(pattern, comm)).map(String::as_str));
         let told = open.max(closed).is_some();
-        let is_open = if told { open > closed } else { is_open(sleeps) };
+        let is_open = options.recorded_times || if told { open > closed } else { is_open(sleeps) };
         let count = self.by_comm.entry(comm.to_owned()).or_default();
         count.told = told;
         if is_open {

@@ -115,6 +115,8 @@ struct Program {
     on: [Vec<Recording>; 2],
     /// Predictions of the other set of CPUs, one for each recording.
     predicted: [Vec<Value>; 2],
+    /// The same, with all wake-ups at their recorded times.
+    open: [Vec<Value>; 2],
 }
 
 /// `cargo xtask truth`.
@@ -187,21 +189,23 @@ fn measure(
             if args.files.from.is_none() {
                 record(wakelab, script, &path, cpus)?;
             }
-            let itself = predict(wakelab, &path, cpus, &path)?;
+            let itself = predict(wakelab, &path, cpus, &path, &[])?;
             let scheduler = folder.join(format!("{name}.{side}.{repeat}.bare.txt"));
             truth_bare::strip(&path, &scheduler)?;
-            let bare = predict(wakelab, &scheduler, cpus, &scheduler)?;
+            let bare = predict(wakelab, &scheduler, cpus, &scheduler, &[])?;
             std::fs::remove_file(&scheduler)?;
             on[side].push(Recording { path, itself, bare });
         }
     }
-    let mut predicted = [Vec::new(), Vec::new()];
+    let (mut predicted, mut open) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
     for side in 0..2 {
         for (from, truth) in on[side].iter().zip(&on[1 - side]) {
-            predicted[side].push(predict(wakelab, &from.path, &cpus[1 - side], &truth.path)?);
+            let to = &cpus[1 - side];
+            predicted[side].push(predict(wakelab, &from.path, to, &truth.path, &[])?);
+            open[side].push(predict(wakelab, &from.path, to, &truth.path, &["--recorded-times"])?);
         }
     }
-    Ok(Program { name, on, predicted })
+    Ok(Program { name, on, predicted, open })
 }
 
 fn record(wakelab: &Path, script: &Path, path: &Path, cpus: &str) -> Result<()> {
@@ -233,9 +237,9 @@ fn record(wakelab: &Path, script: &Path, path: &Path, cpus: &str) -> Result<()> 
 
 /// What `wakelab check` says of a replay of `from` on `cpus`, beside `truth`. A recording does not tell the CPUs that
 /// taskset gave its tasks, so they are told for replays of what was recorded, too.
-fn predict(wakelab: &Path, from: &Path, cpus: &str, truth: &Path) -> Result<Value> {
+fn predict(wakelab: &Path, from: &Path, cpus: &str, truth: &Path, options: &[&str]) -> Result<Value> {
     let mut command = Command::new(wakelab);
-    command.arg("check").arg(from).args(["--cpus", cpus, "--against"]).arg(truth);
+    command.arg("check").arg(from).args(["--cpus", cpus, "--against"]).arg(truth).args(options);
     let text = command::output(command.args(["--format", "json"]))?;
     serde_json::from_slice(&text).context("no JSON from wakelab check")
 }
@@ -298,6 +302,10 @@ impl Program {
         median(
             self.predicted[side].iter().filter_map(|check| value(check, figure, "error_percent")).collect(),
         )
+    }
+
+    fn open_percent(&self, side: usize, figure: &str) -> Option<f64> {
+        median(self.open[side].iter().filter_map(|check| value(check, figure, "error_percent")).collect())
     }
 
     fn no_change_percent(&self, side: usize, figure: &str) -> Option<f64> {
@@ -455,9 +463,10 @@ fn baselines(out: &mut String, programs: &[Program], nr_cpus: usize) {
         out,
         "\n## Beside simpler rules\n\nMedians over programs and both directions, without sign. *No change* predicts \
          what was recorded. The *utilisation law* predicts the CPU time of all tasks on one CPU, if that is more than \
-         was recorded, and on {nr_cpus} the CPU time divided by {nr_cpus}, plus the recorded idle time. *Direction* \
+         was recorded, and on {nr_cpus} the CPU time divided by {nr_cpus}, plus the recorded idle time. The *open \
+         loop* is a replay in which all wake-ups come at their recorded times (`--recorded-times`). *Direction* \
          counts the predictions that change a figure to the right side, where it changed by more than the null \
-         error.\n\n| figure | wakelab | no change | utilisation law | direction |\n|---|---|---|---|---|\n"
+         error.\n\n| figure | wakelab | no change | utilisation law | open loop | direction |\n|---|---|---|---|---|---|\n"
     );
     let both = |of: &dyn Fn(&Program, usize) -> Option<f64>| {
         let all = programs.iter().flat_map(|program| [of(program, 0), of(program, 1)]);
@@ -485,9 +494,10 @@ fn baselines(out: &mut String, programs: &[Program], nr_cpus: usize) {
         };
         let _ = writeln!(
             out,
-            "| {label} | {} | {} | {law} | {} of {} |",
+            "| {label} | {} | {} | {law} | {} | {} of {} |",
             both(&|program, side| program.predicted_percent(side, figure)),
             both(&|program, side| program.no_change_percent(side, figure)),
+            both(&|program, side| program.open_percent(side, figure)),
             directions.iter().filter(|&&right| right).count(),
             directions.len(),
         );
@@ -527,6 +537,7 @@ mod tests {
             name: "p".to_owned(),
             on: [recordings([100.0, 110.0]), recordings([200.0, 190.0])],
             predicted: [vec![checked(200.0, 180.0), checked(190.0, 198.0)], vec![checked(100.0, 90.0)]],
+            open: [vec![checked(200.0, 100.0)], vec![checked(100.0, 130.0)]],
         }
     }
 
@@ -572,6 +583,6 @@ mod tests {
         assert!(out.contains("| **median, without sign** | **10** (10) | **0** (0) |"), "{out}");
         let mut out = String::new();
         baselines(&mut out, &[program()], 2);
-        assert!(out.contains("| done after | 6 | 66 | 19 | 2 of 2 |"), "{out}");
+        assert!(out.contains("| done after | 6 | 66 | 19 | 40 | 2 of 2 |"), "{out}");
     }
 }

@@ -59,7 +59,8 @@ impl Model {
         let service = self.mark_service(file, &options.of)?;
         let observed = self.observations();
         self.settle_calls();
-        let flows = if options.recorded_waits_only { Flows::default() } else { self.infer_flows() };
+        let infers = !options.recorded_waits_only && !options.recorded_times;
+        let flows = if infers { self.infer_flows() } else { Flows::default() };
         let mut loops = Loops::new(options);
         let (mut once, recorded) =
             workload(name, self.tasks, &self.told, nr_cpus, &mut loops, &mut self.explained);

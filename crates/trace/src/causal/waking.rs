@@ -150,6 +150,10 @@ impl Model {
         self.useful_wakes += 1;
         self.task(index).watched.woken(wake.seen_ns);
         match wake.cause {
+            Cause::Task(_) if self.recorded_times => {
+                self.explained.by_task += 1;
+                self.sleep_from_outside(index, Source::Unknown, since_ns, position, wake.time_ns);
+            }
             Cause::Task(waker) => {
                 let signal = self.signals;
                 self.signals += 1;
@@ -178,9 +182,7 @@ impl Model {
             Cause::Outside(source) => {
                 self.explained.from_outside += 1;
                 self.explained.source_unknown += u64::from(source == Source::Unknown);
-                let slept = Slept { position, since_ns, until_ns: wake.time_ns };
-                self.task(index).slept.push(slept);
-                self.sleep(index, source, since_ns, position, wake.time_ns);
+                self.sleep_from_outside(index, source, since_ns, position, wake.time_ns);
             }
             Cause::Unknown => {
                 self.gap(Gap::UnknownWaker);
@@ -188,6 +190,19 @@ impl Model {
                 self.sleep(index, Source::Unknown, since_ns, position, wake.time_ns);
             }
         }
+    }
+
+    /// The task slept until something outside woke it.
+    fn sleep_from_outside(
+        &mut self,
+        index: TaskIndex,
+        source: Source,
+        since_ns: u64,
+        position: Position,
+        until_ns: u64,
+    ) {
+        self.task(index).slept.push(Slept { position, since_ns, until_ns });
+        self.sleep(index, source, since_ns, position, until_ns);
     }
 
     fn sleep(&mut self, index: TaskIndex, source: Source, since_ns: u64, position: Position, until_ns: u64) {

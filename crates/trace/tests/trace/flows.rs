@@ -3,10 +3,10 @@
 
 use wakelab_trace::flows::FlowKind;
 use wakelab_trace::{Options, Recording};
-use wakelab_workload::{Op, Task};
+use wakelab_workload::{Op, Source, Task};
 
 use crate::executor::execute;
-use crate::script::{Script, read_text};
+use crate::script::{Script, compute, program, read_text, wait};
 
 /// A client (t1, CPU 0) asks a server (t2, CPU 1) ROUNDS times, 9 after each wake-up, and waits after 10; the answer
 /// comes 30 later. In the last round the server is still at work when it is asked, so that nobody is woken.
@@ -192,6 +192,23 @@ fn few_wake_ups_show_no_kind() {
         assert!(flows.keys().all(|kind| *kind == FlowKind::Signal), "{flows:?}");
         assert!(recording.workload.channels.is_empty());
     }
+}
+
+/// t1 wakes t2 at 90, which has waited since 20 and runs until 200. Once with a signal, once at that time.
+#[test]
+fn waits_end_at_recorded_times_if_they_are_to() {
+    let mut script = Script::default();
+    script.switch(0, 0, 0, "R", 1).switch(1, 0, 0, "R", 2).switch(1, 20, 2, "S", 0);
+    script.waking(0, 90, 1, 2).switch(1, 90, 0, "R", 2).switch(0, 150, 1, "X", 0).switch(1, 200, 2, "X", 0);
+    let read = |recorded_times| {
+        let options = Options { recorded_times, ..Options::default() };
+        read_text(&script.text, &options).expect("it reads")
+    };
+    let (causes, times) = (read(false), read(true));
+    assert_eq!(program(&causes, "t2"), [compute(20), wait(0), compute(110)]);
+    let until = Op::SleepUntil { time_ns: 90, source: Source::Unknown };
+    assert_eq!(program(&times, "t2"), [compute(20), until, compute(110)]);
+    assert_eq!((program(&times, "t1"), times.explained.by_task), (&[compute(150)][..], 1));
 }
 
 #[test]
