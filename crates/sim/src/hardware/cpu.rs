@@ -4,7 +4,7 @@
 use wakelab_machine::CoreCache;
 
 use crate::hardware::segment::{Segment, Stream};
-use crate::ids::UNITS;
+use crate::hardware::speed::Speed;
 use crate::time_use::TimeKind;
 
 /// What a CPU does, which decides what happens at the end of its segment.
@@ -55,8 +55,7 @@ pub(crate) struct Cpu {
     pub(crate) since_ns: u64,
     /// The length of the segment's tail, in 1/1024 ns.
     pub(crate) tail: u64,
-    /// Work done per nanosecond, in 1/1024 ns.
-    pub(crate) speed: u32,
+    pub(crate) speed: Speed,
     pub(crate) kind: TimeKind,
     pub(crate) tail_kind: TimeKind,
     pub(crate) doing: Doing,
@@ -88,7 +87,7 @@ impl Cpu {
             remaining: 0,
             since_ns: 0,
             tail: 0,
-            speed: UNITS as u32,
+            speed: Speed::FULL,
             kind: TimeKind::Idle,
             tail_kind: TimeKind::Idle,
             doing: Doing::Idle,

@@ -9,6 +9,7 @@ pub(crate) mod memory;
 pub(crate) mod queue;
 pub(crate) mod segment;
 mod segments;
+pub(crate) mod speed;
 pub(crate) mod stream;
 
 use wakelab_machine::{Costs, Machine};

@@ -19,6 +19,7 @@
 
 use crate::hardware::Hardware;
 use crate::hardware::cpu::Doing;
+use crate::hardware::speed::Speed;
 use crate::ids::UNITS;
 use crate::ledger::checker::Checker;
 use crate::time_use::TimeKind;
@@ -36,7 +37,7 @@ impl Hardware<'_> {
             self.done[TimeKind::Work as usize] += u128::from(work);
             self.done[TimeKind::Memory as usize] += u128::from(waiting);
         } else {
-            let full = elapsed_ns * u64::from(c.speed);
+            let full = elapsed_ns * c.speed.units();
             let mut done = if c.doing == Doing::Idle {
                 full
             } else {
@@ -67,7 +68,7 @@ impl Hardware<'_> {
             self.settle(cpu, checker);
             return doing;
         }
-        debug_assert!((self.now_ns - c.since_ns) * u64::from(c.speed) >= c.remaining);
+        debug_assert!((self.now_ns - c.since_ns) * c.speed.units() >= c.remaining);
         let (units, tail) = (std::mem::take(&mut c.remaining), std::mem::take(&mut c.tail));
         let since_ns = std::mem::replace(&mut c.since_ns, self.now_ns);
         self.done[c.kind as usize] += u128::from(units - tail);
@@ -86,7 +87,7 @@ impl Hardware<'_> {
             self.arm_stream(cpu, checker);
         }
         let c = &mut self.cpus[cpu as usize];
-        c.speed = UNITS as u32;
+        c.speed = Speed::FULL;
         c.since_ns = self.now_ns;
         checker.set_idle(cpu, true);
     }
@@ -100,7 +101,7 @@ impl Hardware<'_> {
             return self.arm_other(cpu, checker);
         }
         c.since_ns = self.now_ns;
-        let end_ns = self.now_ns + duration_ns(c.remaining, c.speed);
+        let end_ns = self.now_ns + c.speed.ns(c.remaining);
         self.queue.set_segment_end(cpu, end_ns);
     }
 
@@ -109,7 +110,7 @@ impl Hardware<'_> {
     fn arm_other(&mut self, cpu: u32, checker: &mut Checker) {
         let executes = self.cpus[cpu as usize].doing != Doing::IdleExit;
         self.set_executing(cpu, executes, checker);
-        let speed = if executes { self.speed(cpu) } else { UNITS as u32 };
+        let speed = if executes { self.speed(cpu) } else { Speed::FULL };
         let c = &mut self.cpus[cpu as usize];
         c.speed = speed;
         c.since_ns = self.now_ns;
@@ -118,7 +119,7 @@ impl Hardware<'_> {
             self.arm_stream(cpu, checker);
         }
         if !is_stream {
-            self.queue.set_segment_end(cpu, self.now_ns + duration_ns(remaining, speed));
+            self.queue.set_segment_end(cpu, self.now_ns + speed.ns(remaining));
         }
     }
 
@@ -152,16 +153,16 @@ impl Hardware<'_> {
             }
             // A segment that is over at this instant keeps its end: its event is still to come.
             if s.remaining > 0 {
-                self.queue.set_segment_end(sibling, self.now_ns + duration_ns(s.remaining, speed));
+                self.queue.set_segment_end(sibling, self.now_ns + speed.ns(s.remaining));
             }
         }
     }
 
-    /// The speed of an executing CPU, in 1/1024.
-    pub(crate) fn speed(&self, cpu: u32) -> u32 {
+    /// The speed of an executing CPU.
+    pub(crate) fn speed(&self, cpu: u32) -> Speed {
         let c = &self.cpus[cpu as usize];
         let threads = self.cores[c.core as usize].executing.max(1) as usize;
-        (c.capacity * self.costs.smt_speed[threads - 1] / UNITS as u32).max(1)
+        Speed::new((c.capacity * self.costs.smt_speed[threads - 1] / UNITS as u32).max(1))
     }
 
     /// The time in nanoseconds that it takes the CPU to leave its idle state.
@@ -170,9 +171,4 @@ impl Hardware<'_> {
         let state = self.costs.idle_states.iter().rev().find(|state| state.after_ns <= idle_ns);
         state.map_or(0, |state| state.exit_latency_ns)
     }
-}
-
-/// The time in nanoseconds that `units` of work take at `speed`.
-fn duration_ns(units: u64, speed: u32) -> u64 {
-    if speed == UNITS as u32 { units.div_ceil(UNITS) } else { units.div_ceil(u64::from(speed)) }
 }

@@ -16,6 +16,7 @@
 use crate::hardware::Hardware;
 use crate::hardware::cpu::{Cpu, Doing, Pace};
 use crate::hardware::memory::MB_PER_S;
+use crate::hardware::speed::Speed;
 use crate::ledger::checker::Checker;
 use crate::time_use::TimeKind;
 
@@ -34,11 +35,11 @@ impl Pace {
     }
 
     /// The traffic per nanosecond that the work needs at this speed.
-    fn wanted(self, speed: u32) -> u64 {
+    fn wanted(self, speed: Speed) -> u64 {
         match self.stream.work {
             0 => u64::MAX,
             work => {
-                let traffic = u128::from(self.stream.traffic) * u128::from(speed);
+                let traffic = u128::from(self.stream.traffic) * u128::from(speed.units());
                 u64::try_from(traffic.div_ceil(u128::from(work))).unwrap_or(u64::MAX)
             }
         }
@@ -50,7 +51,7 @@ impl Cpu {
     /// 1/1024 ns.
     #[inline(never)]
     pub(crate) fn settle_stream(&mut self, elapsed_ns: u64) -> (u64, u64) {
-        let full = elapsed_ns * u64::from(self.speed);
+        let full = elapsed_ns * self.speed.units();
         let before = self.pace.stream.work_left;
         let left = if self.pace.by_work {
             let left = before.saturating_sub(full);
@@ -109,11 +110,8 @@ impl Hardware<'_> {
         c.pace.by_work = rate >= c.pace.wanted(c.speed);
         // A segment that is over at this instant keeps its end: its event is still to come.
         if c.remaining > 0 {
-            let left_ns = if c.pace.by_work {
-                c.pace.stream.work_left.div_ceil(u64::from(c.speed))
-            } else {
-                c.remaining.div_ceil(rate)
-            };
+            let left_ns =
+                if c.pace.by_work { c.speed.ns(c.pace.stream.work_left) } else { c.remaining.div_ceil(rate) };
             self.queue.set_segment_end(cpu, self.now_ns + left_ns);
         }
     }

@@ -26,8 +26,8 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         if thread.left.kind == TimeKind::Spin && self.programs.spin_is_over(curr) {
             thread.left.units = 0;
         }
-        let left = thread.left;
-        if left.units > 0 {
+        if thread.left.units > 0 {
+            let left = std::mem::replace(&mut thread.left, Segment::EMPTY);
             self.start_segment(cpu, curr, left);
         } else if self.kernel.cpus[cpu as usize].resched_after_call && self.programs.has_left_call(curr) {
             // A waker that is to give way does so at the end of its system call, if that is earlier than usual.
@@ -41,7 +41,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     #[inline(always)]
     fn start_segment(&mut self, cpu: u32, task: u32, mut left: Segment) {
         if self.kernel.cpus[cpu as usize].need_resched {
-            left = self.rest_of_call(cpu, task, left);
+            left = self.rest_of_call(cpu, left);
         }
         let c = &mut self.hardware.cpus[cpu as usize];
         c.set_task_segment(left);
@@ -54,7 +54,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
 
     /// The part of a segment until the current task gives way. Holds back the rest, if it is plain work, or a fork or
     /// an exec.
-    fn rest_of_call(&mut self, cpu: u32, task: u32, left: Segment) -> Segment {
+    fn rest_of_call(&mut self, cpu: u32, left: Segment) -> Segment {
         let k = &mut self.kernel.cpus[cpu as usize];
         let units = k.resched_at_ns.saturating_sub(self.hardware.now_ns).saturating_mul(UNITS);
         let is_split = matches!(left.kind, TimeKind::Work | TimeKind::ForkExit);
@@ -62,9 +62,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             return left;
         }
         k.held_back = left.units - units;
-        let part = Segment { units, ..left };
-        self.kernel.threads[task as usize].left = part;
-        part
+        Segment { units, ..left }
     }
 
     /// The CPU, which is settled, is interrupted in its current task's segment: keeps what is left of it.
@@ -89,20 +87,21 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     #[inline(always)]
     pub(crate) fn finish_segment(&mut self, cpu: u32) {
         let k = &mut self.kernel.cpus[cpu as usize];
-        let thread = &mut self.kernel.threads[k.curr as usize];
-        let was_refill = self.hardware.cpus[cpu as usize].kind == TimeKind::CacheRefill;
-        if was_refill {
-            thread.refill = 0;
-        } else {
-            thread.left.units = std::mem::take(&mut k.held_back);
+        let kind = self.hardware.cpus[cpu as usize].kind;
+        let is_refill = kind == TimeKind::CacheRefill;
+        let held_back = std::mem::take(&mut k.held_back);
+        if is_refill {
+            self.kernel.threads[k.curr as usize].refill = 0;
+        } else if held_back > 0 {
+            self.kernel.threads[k.curr as usize].left = Segment::of_units(kind, held_back);
         }
         if k.need_resched {
-            if self.hardware.cpus[cpu as usize].kind == TimeKind::Spin {
+            if kind == TimeKind::Spin {
                 // It gives way before it looks what its spin has come to.
                 self.programs.set_spinning(k.curr, NONE);
             }
             self.run_pending(cpu);
-        } else if was_refill || thread.left.units > 0 {
+        } else if is_refill || held_back > 0 {
             self.resume(cpu);
         } else {
             let curr = k.curr;
@@ -116,7 +115,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         self.last_task = task;
         let here = Here { cpu, task, now_ns: self.hardware.now_ns };
         while self.take_step() {
-            let next = self.programs.step(here);
+            let next = self.programs.step(&here);
             match next {
                 // These own nothing. Without forget(), each step would check for something to drop.
                 Next::Continue => std::mem::forget(next),
@@ -125,7 +124,6 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
                     if self.ledger.tally.progress.counts_work() && segment.kind == TimeKind::Work {
                         self.ledger.tally.progress.add_work(here.now_ns, task, segment.units / UNITS);
                     }
-                    self.kernel.threads[task as usize].left = segment;
                     return self.start_segment(cpu, task, segment);
                 }
                 Next::Wait => {
@@ -167,11 +165,8 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
                 unreachable!("advance() carries these out")
             }
             Next::Stream(stream) => {
-                let thread = &mut self.kernel.threads[task as usize];
-                let segment = Segment::of_units(TimeKind::Memory, stream.traffic);
-                thread.left = segment;
-                thread.stream = stream;
-                self.start_segment(cpu, task, segment);
+                self.kernel.threads[task as usize].stream = stream;
+                self.start_segment(cpu, task, Segment::of_units(TimeKind::Memory, stream.traffic));
                 return false;
             }
             Next::Sleep { until_ns } => {
@@ -259,7 +254,6 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     fn end_spin(&mut self, end: SpinEnd) {
         self.settle(end.cpu);
         let segment = Segment::of_units(end.kind, end.cost_ns * UNITS);
-        self.kernel.threads[end.task as usize].left = segment;
         self.hardware.cpus[end.cpu as usize].set_task_segment(segment);
         self.arm(end.cpu);
     }

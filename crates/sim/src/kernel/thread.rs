@@ -23,7 +23,7 @@ pub(crate) enum Life {
 /// One task as the kernel sees it.
 #[repr(C, align(64))]
 pub(crate) struct Thread {
-    /// What is left of the segment that was interrupted or preempted.
+    /// What is left of the segment that was interrupted or preempted; nothing while the task executes it.
     pub(crate) left: Segment,
     /// What is left of its cache refill, in 1/1024 ns; it comes before `left`.
     pub(crate) refill: u64,

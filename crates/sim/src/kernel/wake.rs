@@ -423,7 +423,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     pub(crate) fn lock_runqueue(&mut self, cpu: u32, target: u32) -> u64 {
         let lock = &mut self.kernel.runqueues[target as usize].lock;
         let wait_ns = lock.take(cpu, self.hardware.now_ns, self.costs.runqueue_lock_ns);
-        if wait_ns == 0 { 0 } else { wait_ns * u64::from(self.hardware.speed(cpu)) }
+        if wait_ns == 0 { 0 } else { wait_ns * self.hardware.speed(cpu).units() }
     }
 
     /// The task starts to wait behind another one, on a busy CPU.

@@ -48,6 +48,9 @@ impl SearchCost {
     }
 }
 
+/// The steps with sums of their own: what is left of the whole is the front, which every search has.
+const REPORTED: [Step; 3] = [Step::Core, Step::Cpu, Step::Rest];
+
 /// Sums over all searches.
 #[derive(Default)]
 pub(crate) struct SearchTally {
@@ -93,9 +96,9 @@ impl SearchTally {
             let cpu = Step::Cpu as usize;
             self.idle_cpu_after_core.add(share(cost.step_ps[cpu]), reads(cpu));
         }
-        for (step, sum) in self.steps.iter_mut().enumerate() {
-            if cost.ran >> step & 1 != 0 {
-                sum.add(share(cost.step_ps[step]), reads(step));
+        for step in REPORTED {
+            if cost.ran_step(step) {
+                self.steps[step as usize].add(share(cost.step_ps[step as usize]), reads(step as usize));
             }
         }
     }

@@ -16,7 +16,7 @@ use crate::time_use::TimeKind;
 impl Programs<'_> {
     /// Works on a message, then puts it in: wakes one reader, and a writer if room is left.
     #[inline(always)]
-    pub(super) fn send(&mut self, here: Here, channel: u32, bytes: u32, work_ns: u64) -> Next {
+    pub(super) fn send(&mut self, here: &Here, channel: u32, bytes: u32, work_ns: u64) -> Next {
         let t = &mut self.tasks[here.task as usize];
         if t.stage == Stage::Begin {
             t.stage = Stage::Middle;
@@ -64,7 +64,7 @@ impl Programs<'_> {
 
     /// Takes a message out, or waits for one; then copies it, which frees its room.
     #[inline(always)]
-    pub(super) fn receive(&mut self, here: Here, channel: u32, work_ns: u64) -> Next {
+    pub(super) fn receive(&mut self, here: &Here, channel: u32, work_ns: u64) -> Next {
         let t = &mut self.tasks[here.task as usize];
         let queue = &mut self.channels[channel as usize];
         if t.stage != Stage::Begin {

@@ -90,7 +90,7 @@ impl<'a> Programs<'a> {
     /// only caller, together with the operations on messages, so that its result never goes through memory. The rest is
     /// not, because what it needs would then be prepared at each step.
     #[inline(always)]
-    pub(crate) fn step(&mut self, here: Here) -> Next {
+    pub(crate) fn step(&mut self, here: &Here) -> Next {
         let task = here.task;
         match self.tasks[task as usize].now {
             Quick::Work { work_ns } => {
@@ -107,7 +107,7 @@ impl<'a> Programs<'a> {
             Quick::Recv { channel, work_ns } => self.receive(here, channel, work_ns.into()),
             Quick::LoopEnd => self.end_loop(task),
             Quick::Count { units } => self.done_with(task, Next::Count { units: units.into() }),
-            Quick::Other => self.step_rarer(here),
+            Quick::Other => self.step_rarer(*here),
         }
     }
 
@@ -121,8 +121,8 @@ impl<'a> Programs<'a> {
         };
         match op {
             Op::Compute { work_ns, spread_percent } => self.compute(task, work_ns, spread_percent),
-            Op::Send { channel, bytes, work_ns } => self.send(here, channel, bytes, work_ns),
-            Op::Recv { channel, work_ns } => self.receive(here, channel, work_ns),
+            Op::Send { channel, bytes, work_ns } => self.send(&here, channel, bytes, work_ns),
+            Op::Recv { channel, work_ns } => self.receive(&here, channel, work_ns),
             Op::LoopEnd => self.end_loop(task),
             Op::Count { units } => self.done_with(task, Next::Count { units }),
             Op::Poll { first, count, work_ns } => self.poll(task, first..first + count, work_ns),

@@ -108,10 +108,12 @@ impl<'a> Task<'a> {
     #[inline(always)]
     pub(super) fn stand_at(&mut self, quick: &[Quick], pc: u32) {
         self.pc = pc;
-        self.now = match self.begin {
-            NONE => Quick::of(self.program.get(pc as usize)),
-            begin => quick[(begin + pc) as usize],
-        };
+        // Two assignments, because one of either value would go through memory.
+        if self.begin != NONE {
+            self.now = quick[(self.begin + pc) as usize];
+        } else {
+            self.now = Quick::of(self.program.get(pc as usize));
+        }
     }
 
     /// Enters a loop.
