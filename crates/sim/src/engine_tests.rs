@@ -110,6 +110,9 @@ fn slice_left_keeps_a_task_running() {
     engine.simulate(MS / 2).unwrap();
     engine.kernel.cpus[0].need_resched = true;
     let switches = engine.ledger.tally.counts.switches_in;
+    // As an interrupt does.
+    engine.settle(0);
+    engine.save_segment(0);
     engine.schedule(0);
     assert_eq!(engine.kernel.cpus[0].curr, 0);
     assert!(!engine.kernel.cpus[0].scheduling && !engine.kernel.cpus[0].need_resched);

@@ -47,7 +47,7 @@ impl Lab {
 
 /// Steps a task at `now_ns`. Task T runs on CPU T.
 fn step(programs: &mut Programs<'_>, task: u32, now_ns: u64) -> Next {
-    programs.step(Here { cpu: task, task, now_ns })
+    programs.step(&Here { cpu: task, task, now_ns })
 }
 
 fn run(kind: TimeKind, ns: u64) -> Next {
@@ -244,8 +244,8 @@ fn a_stream_keeps_the_node_that_it_touched_first() {
     let stream = Stream { work, work_left: work, traffic: 2 * 64_000, home: 0, llc_percent: 10 };
     for cpu in [0, 1] {
         let here = Here { cpu, task: 0, now_ns: 0 };
-        assert_eq!(programs.step(here), Next::Stream(stream));
-        assert_eq!(programs.step(here), Next::Continue);
+        assert_eq!(programs.step(&here), Next::Stream(stream));
+        assert_eq!(programs.step(&here), Next::Continue);
     }
     let mut unlimited = Programs::new(&lab.workload, &lab.costs, &lab.distances, Vec::new(), 1);
     assert_eq!(step(&mut unlimited, 0, 0), run(TimeKind::Work, 100), "a memory without limits");
