@@ -74,6 +74,7 @@ impl<'py> Options<'py> {
             open_loop: self.texts("open_loop")?,
             closed_loop: self.texts("closed_loop")?,
             recorded_waits_only: self.get("recorded_waits_only", false)?,
+            recorded_times: self.get("recorded_times", false)?,
             repeat: self.get::<Option<NonZeroU32>>("repeat", None)?,
             strict: self.get("strict", false)?,
         })

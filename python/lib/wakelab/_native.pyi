@@ -21,6 +21,7 @@ class _Import(TypedDict, total=False):
     open_loop: _Texts
     closed_loop: _Texts
     recorded_waits_only: bool
+    recorded_times: bool
     repeat: Optional[int]
     strict: bool
 

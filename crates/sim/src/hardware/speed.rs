@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How fast a CPU works, and how long work takes there. Nearly every event asks for that, and what comes next depends on
-//! the answer, so it is a multiplication and no division, which takes three times as long.
+//! How fast a CPU works, and how long work takes there. Nearly every event asks for that, and what comes
+//! next depends on the answer, so it is a multiplication and no division, which takes three times as long.
 //!
 //! For a speed s, the inverse i is 2^63 / s, rounded up: 2^63 = i s - e, with e < s. Then n i / 2^63 = n / s + n e / (s
 //! 2^63), which exceeds n / s by less than 1 / s if n e < 2^63. So both have the same whole part. As speeds are 1024 at

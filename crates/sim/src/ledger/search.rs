@@ -48,7 +48,7 @@ impl SearchCost {
     }
 }
 
-/// The steps with sums of their own: what is left of the whole is the front, which every search has.
+/// The steps with separate sums: what is left of the whole is the front, which every search has.
 const REPORTED: [Step; 3] = [Step::Core, Step::Cpu, Step::Rest];
 
 /// Sums over all searches.
