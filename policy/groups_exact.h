@@ -37,8 +37,9 @@
  *
  * Keys: a queue has the order of its tasks' own v's, which stand still while they wait. Those of
  * their groups move, so all tasks are compared. But while all that wait on a CPU are tasks of one
- * group, the first task is the one furthest behind, and the second is the one that other CPUs may
- * pull next: two comparisons are enough. Two sums over the tasks that wait tell which is the case.
+ * group, the first task is the one furthest behind. If nothing runs, it is picked without a
+ * comparison. Else two are enough: with the first task, and with the second, which is the one that
+ * other CPUs may pull next. Two sums over the tasks that wait tell which is the case.
  *
  * Cost: a tick reads WL_EXACT_PROBES + 1 CPUs, and a pick compares two tasks, or all that wait if
  * they are of several groups. It fails for a queue of hundreds of tasks of several groups, because
@@ -110,6 +111,23 @@ WL_INLINE void wl_exact_note(struct wl_policy *p, struct wl_cpu *c, struct wl_ex
 	wl_write_once(c->exact.has_first, 1);
 }
 
+/*
+ * t was the head of a queue of one group and now runs; others wait, and no walk has seen them. None
+ * of them is behind t, so that a CPU that looks for work may take t's v for that of the next one:
+ * if it is wrong, it finds nothing to pull.
+ */
+WL_INLINE void wl_exact_note_bound(struct wl_cpu *c, const struct wl_task *t)
+{
+	u32 slot = wl_exact_queued_slot(c);
+
+	if (slot == WL_EXACT_MIXED)
+		return;
+	wl_write_once(c->exact.first.v, t->entity.vtime);
+	wl_write_once(c->exact.first.slot, slot);
+	wl_write_once(c->exact.first.weight, t->weight);
+	wl_write_once(c->exact.has_first, 1);
+}
+
 /* ------------------------------------------------------------------ events */
 
 WL_INLINE void wl_exact_enqueue(struct wl_policy *p, struct wl_task *t, u32 to,
@@ -178,6 +196,8 @@ WL_INLINE void wl_exact_running(struct wl_policy *p, struct wl_task *t, u32 cpu,
 	/* A task that went straight to the CPU was noted, and no choice has forgotten it. */
 	if (!wl_read_once(c->nr_queued))
 		wl_write_once(c->exact.has_first, 0);
+	else if (!wl_get(c->exact.has_first))
+		wl_exact_note_bound(c, t);
 	if (t->group || wl_read_once(c->nr_queued))
 		wl_exact_picked(p, t, &at, cpu, now_ns);
 }
@@ -452,8 +472,8 @@ WL_INLINE void wl_exact_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns,
 	c->exact.has_first = 0;
 	if (wl_wait_excess_ns(p, cpu, now_ns) > 0 || wl_exact_is_mixed(c))
 		c->wait.walk = WL_WALK_ASKED;
-	else if (wl_read_once(c->nr_queued) == 1 && !wl_read_once(c->nr_running))
-		out->pick = WL_PICK_HEAD; /* there is nothing to compare */
+	else if (!wl_read_once(c->nr_running))
+		out->pick = WL_PICK_HEAD; /* the queue has the order of v */
 	else
 		out->pick = WL_PICK_LAST_OF_TWO;
 	c->exact.has_best = wl_read_once(c->nr_running) ? WL_EXACT_RUNS : 0;

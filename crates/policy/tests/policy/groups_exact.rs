@@ -66,8 +66,8 @@ fn a_tick_picks_whose_group_is_behind() {
     assert_eq!(host.policy.may_run(&mut b, 0, MS).run, 0);
 }
 
-/// Tasks of one group wait in the order of their v's, so two answers are enough, until a task of another group comes;
-/// and again when none of another group is left.
+/// Tasks of one group wait in the order of their v's: if nothing runs, the first is picked, and else two answers are
+/// enough, until a task of another group comes; and again when none of another group is left.
 #[test]
 fn a_queue_of_one_group_has_the_order_of_its_tasks() {
     let mut host = two_groups(1024, 1024);
@@ -81,10 +81,10 @@ fn a_queue_of_one_group_has_the_order_of_its_tasks() {
     let (second_key, mut second) = enqueue(&mut host, 1, MS);
     let (first_key, mut first) = enqueue(&mut host, 1, 0);
     assert_eq!((first_key + MS, first.entity.vtime), (second_key, first_key));
-    assert_eq!(host.policy.dispatch(0, 0).pick(), Pick::LastOfTwo);
-    assert_eq!(host.policy.may_run(&mut first, 0, 0).run, 1);
-    assert_eq!(host.policy.may_run(&mut second, 0, 0).run, 0);
+    assert_eq!(host.policy.dispatch(0, 0).pick(), Pick::Head);
     host.switch_in(&mut first, 0);
+    assert_eq!(host.policy.dispatch(0, 0).pick(), Pick::LastOfTwo);
+    assert_eq!(host.policy.may_run(&mut second, 0, 0).run, 0);
     let (key, mut other) = enqueue(&mut host, 2, 0);
     assert_eq!((key, host.policy.dispatch(0, 0).pick()), (other.entity.vtime, Pick::Last));
     host.policy.quiescent(&mut other, 0);
@@ -100,9 +100,7 @@ fn a_queue_of_one_group_has_the_order_of_its_tasks() {
 /// Two tasks of slots 1 and 3 have the sum of two of slot 2, and another sum of squares.
 #[test]
 fn sums_tell_groups_apart() {
-    for (a, b, pick) in
-        [(1, 3, Pick::Last), (2, 2, Pick::LastOfTwo), (0, 0, Pick::LastOfTwo), (0, 3, Pick::Last)]
-    {
+    for (a, b, pick) in [(1, 3, Pick::Last), (2, 2, Pick::Head), (0, 0, Pick::Head), (0, 3, Pick::Last)] {
         let mut host = Host::new(policy_with_groups("linux-4.15+groups=exact", &machine(1, None, 2, 1), 3));
         for slot in 1..=3 {
             host.policy.group_init(slot, 0, 1024);
@@ -119,12 +117,11 @@ fn a_queue_of_one_group_tells_what_its_records_say() {
     let mut runs = running(&mut host, 1, 0);
     let mut tasks = [queued(&mut host, 1, 0), queued(&mut host, 1, 0)];
     tasks[1].entity.vtime += MS;
-    for runs_on in [true, false] {
-        if !runs_on {
-            host.policy.quiescent(&mut runs, MS);
-        }
+    for ran_ms in [0, 1] {
+        host.policy.tick(0, Some(&mut runs), ran_ms * MS);
         assert_eq!(host.policy.dispatch(0, MS).pick(), Pick::LastOfTwo);
         let asked = tasks.each_mut().map(|task| host.policy.may_run(task, 0, MS).run == 1);
+        assert_eq!(asked, [ran_ms > 0, false]);
         let first = host.policy.cpu(0).exact.first;
         host.policy.dispatch(0, MS);
         let told =
@@ -133,6 +130,7 @@ fn a_queue_of_one_group_tells_what_its_records_say() {
         let now = host.policy.cpu(0).exact.first;
         assert_eq!((now.v, now.slot, now.weight), (first.v, first.slot, first.weight));
     }
+    host.policy.quiescent(&mut runs, MS);
     let _other = queued(&mut host, 2, 0);
     assert_eq!(
         host.policy.may_run_told(0, tasks[0].entity.vtime, MS, 1024, 0),
@@ -167,6 +165,26 @@ fn a_tick_pulls_from_where_a_group_behind_waits() {
     assert_eq!((moved.r#move, moved.stop, a.cpu), (1, 1, 1));
     assert_eq!(host.policy.dispatch(1, MS).what(), DispatchDo::Own);
     assert_eq!(host.policy.may_run(&mut a, 1, MS).run, 1, "and runs instead of the running task");
+}
+
+/// Two tasks of A wait on CPU 0, where nothing runs, and one is taken from the head of the queue without a question.
+/// The other waits, and CPU 1, which runs B, finds it at its tick: with four times B's shares, A is 3 ms behind after
+/// 4 ms.
+#[test]
+fn a_tick_pulls_what_waits_behind_a_task_that_was_picked_without_a_question() {
+    let mut host = two_groups(4096, 1024);
+    let (mut first, mut second) = (queued(&mut host, 1, 0), queued(&mut host, 1, 0));
+    assert_eq!(host.policy.dispatch(0, 0).pick(), Pick::Head);
+    host.switch_in(&mut first, 0);
+    let noted = host.policy.cpu(0).exact.first;
+    assert_eq!((noted.v, noted.slot, noted.weight), (first.entity.vtime, 1, 1024));
+    let mut b = running(&mut host, 2, 1);
+    host.now_ns = 4 * MS;
+    host.policy.tick(0, Some(&mut first), 4 * MS);
+    assert_eq!(host.policy.tick(1, Some(&mut b), 4 * MS).resched, 1);
+    let mut dispatch = host.policy.dispatch(1, 4 * MS);
+    assert_eq!((dispatch.what(), dispatch.cpu), (DispatchDo::Pull, 0));
+    assert_eq!(host.policy.may_move(&mut second, 1, 4 * MS, &mut dispatch).r#move, 1);
 }
 
 /// The tick of CPU 1 at 6 ms comes before that of CPU 0, which read its clock at 5 ms. B runs on both, and its v is
