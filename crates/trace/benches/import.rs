@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Import of recordings as text, in bytes per second: reader and causal model together. `cargo bench -p wakelab-trace`.
 //!
-//! The recordings are made of the fixtures: each is repeated, shifted by its own length, until the file has 100 MB. One
-//! file has the format of `perf script`, and one the same events in ftrace's format. Each repetition forks its own
-//! tasks, so there are thousands. Before each measurement, an import in a separate process prints what the file holds
-//! and how much memory the import took.
+//! The recordings are made of the fixtures: each is repeated, shifted by its own length, until the file has 100 MB, or
+//! `WAKELAB_IMPORT_BYTES`. One file has the format of `perf script`, and one the same events in ftrace's format. Each
+//! repetition forks its own tasks, so there are thousands. Before each measurement, an import in a separate process
+//! prints what the file holds and how much memory the import took.
 
 use std::env;
 use std::fs::{self, File};
@@ -18,6 +18,8 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use wakelab_trace::{Options, read};
 
 const FILE_BYTES: u64 = 100_000_000;
+/// The variable that sets another size, in bytes; larger files show whether memory stays bounded.
+const FILE_BYTES_VARIABLE: &str = "WAKELAB_IMPORT_BYTES";
 
 /// An event's line around its time.
 struct Line<'a> {
@@ -65,15 +67,20 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Writes the recording `name` of [`FILE_BYTES`] or a little more.
+fn file_bytes() -> u64 {
+    let Ok(text) = env::var(FILE_BYTES_VARIABLE) else { return FILE_BYTES };
+    text.parse().unwrap_or_else(|_| panic!("{FILE_BYTES_VARIABLE}={text}: expected a number of bytes"))
+}
+
+/// Writes the recording `name` of [`file_bytes`] or a little more.
 fn generate(name: &str, fixture: &str, write: impl Fn(&Line<'_>, u64) -> String) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let lines: Vec<Line<'_>> = fixture.lines().map(Line::parse).collect();
     let (first, last) = (&lines[0], &lines[lines.len() - 1]);
     let period_ns = last.time_ns - first.time_ns + 1_000_000;
     let mut file = BufWriter::new(File::create(&path).expect("a file"));
-    let (mut written, mut shift_ns) = (0, 0);
-    while written < FILE_BYTES {
+    let (mut written, mut shift_ns, wanted) = (0, 0, file_bytes());
+    while written < wanted {
         for line in &lines {
             let text = write(line, line.time_ns + shift_ns);
             file.write_all(text.as_bytes()).expect("a line");

@@ -28,6 +28,8 @@
 //! client asked again and again, and the server answered all at once: a replay of `perf bench sched pipe` had a tenth
 //! of the wake-ups.
 //!
+//! A server of several clients answers the one that asks first (flows/servers.rs).
+//!
 //! **A stream.** A consumer is woken by one or several producers again and again, interchangeably. When it blocks, it
 //! has consumed all that they made. Between a wake-up and the next block it consumed what its producers made meanwhile:
 //! their work, divided by the work that lies between two items; but no more items than its own work has room for, if
@@ -37,6 +39,10 @@
 //! Worked example: a producer wakes a consumer at 100 and at 110 of its work, and an item takes 10. Then it works on
 //! until 150 while the consumer works for 80, where 16 is usual, and blocks. So it made items at 120, 130, 140 and 150,
 //! and the consumer takes them after 16, 32, 48 and 64 of its work, or when they were made if that was later.
+//!
+//! A task that waits for its children's exits waits for each of them, so a child is a producer only if it wakes its
+//! parent again and again. No items are added for children: a compressor that waits for the blocks of its threads had
+//! many times its wake-ups with them.
 //!
 //! **A barrier.** Three tasks or more wait for each other, again and again, and the last one wakes the others
 //! (flows/barriers.rs).
@@ -63,6 +69,7 @@ mod interpreter;
 mod locks;
 mod requests;
 mod retries;
+mod servers;
 mod unseen;
 
 pub(crate) use locks::Called;
@@ -78,6 +85,7 @@ use crate::program::{Step, Tracked};
 use crate::quantile::quantile;
 use crate::rescale::UNITS;
 use requests::Pair;
+use servers::Added;
 
 /// The fewest wake-ups that show what a pair is.
 const FEWEST: usize = 8;
@@ -186,19 +194,24 @@ pub(crate) fn infer(
     barriers::take_barriers(flows, tasks, wakeups, &of_task);
     let known = Known::new(tasks.len(), wakeups);
     let mut kinds: BTreeMap<(TaskIndex, TaskIndex), FlowKind> = BTreeMap::new();
+    let mut pairs = Vec::new();
     for (client, &server) in known.servers.iter().enumerate() {
         let client = client as TaskIndex;
         if let Some(server) = server {
             kinds.insert((client, server), FlowKind::Request);
             kinds.insert((server, client), FlowKind::Response);
             let pair = Pair { client, server };
+            let before = *signals;
             let asked = requests::add_questions(tasks, &known, pair, signals);
             flows.counts.entry(FlowKind::Request).or_default().added += asked;
+            let between = *signals;
             let answered = requests::add_answers(tasks, &known, pair, signals);
             flows.counts.entry(FlowKind::Response).or_default().added += answered;
+            pairs.push(Added { of: pair, questions: before..between, answers: between..*signals });
         }
     }
     let mut channel_of = BTreeMap::new();
+    servers::take_servers(flows, tasks, &known, &pairs, &mut channel_of);
     let budget = ITEMS_PER_WAKEUP * wakeups.len() as u64;
     let mut stream = Streams { known: &known, end, left: budget };
     for consumer in 0..tasks.len() as TaskIndex {
@@ -325,10 +338,9 @@ impl<'a> Streams<'a> {
             let waker = wakeup.waker;
             let (to, from) = (known.pair(waker, consumer).len(), known.pair(consumer, waker).len());
             // Where data and room flow in opposite directions, data wakes more often.
-            if !is_pair(waker)
-                && (to, waker) > (from, consumer)
-                && tasks[waker as usize].parent != Some(consumer)
-            {
+            // A child's exit ends a wait for that child, and no other.
+            let may_exit = tasks[waker as usize].parent == Some(consumer) && to < FEWEST;
+            if !is_pair(waker) && (to, waker) > (from, consumer) && !may_exit {
                 producers.insert(waker);
             }
         }
@@ -376,6 +388,9 @@ impl<'a> Streams<'a> {
         producers.sort_by_key(|&producer| Reverse(self.known.pair(producer, of.consumer).len()));
         producers.truncate(PRODUCERS_MAX);
         for producer in producers {
+            if tasks[producer as usize].parent == Some(of.consumer) {
+                continue;
+            }
             if let Some(spacing_units) = self.spacing_units(producer, of.consumer) {
                 sources.push(Source {
                     producer,

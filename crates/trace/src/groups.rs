@@ -17,6 +17,8 @@
 //! Worked example, version 2: `/a` has the weight 200, `/a/b` has none, `/a/b/c` has 100. A task in `/a/b` is in the
 //! group `/a` with 2048 shares, and one in `/a/b/c` in a group with 1024 below it.
 //!
+//! Where a machine has groups, but no task is in one, the workload still has one of them, because policies see it.
+//!
 //! It fails for a session that begins during the recording (setsid has no event), and for weights that change then:
 //! those of the beginning count.
 
@@ -202,8 +204,14 @@ impl Groups {
             .any(|group| fits(pattern, &group.name))
     }
 
-    /// Takes all groups that have tasks, or groups below them that have.
+    /// Takes all groups that have tasks, or groups below them that have. Where no task is in a group, but the
+    /// machine has some, takes one of those: `scx_wakelab` makes room for groups then, and its order is another.
     pub(crate) fn take(&mut self) -> Vec<Group> {
+        if self.made.is_empty()
+            && let Some(path) = self.told.keys().find(|path| path.len() > 1).cloned()
+        {
+            self.of_path(&path);
+        }
         std::mem::take(&mut self.made)
     }
 }
@@ -241,6 +249,18 @@ mod tests {
         assert_eq!([7, 8, 9, 10].map(|tid| groups.of_new(tid, None)), [Some(0), Some(1), None, None]);
         let expected = [("/a".to_owned(), None, 2048), ("/a/b/c".to_owned(), Some(0), 1024)];
         assert_eq!(made(&mut groups), expected);
+    }
+
+    #[test]
+    fn a_machine_with_groups_has_one_even_if_no_task_is_in_it() {
+        let mut without = groups(&["# wakelab-cgroup: / cpu.shares=1024"]);
+        assert_eq!(made(&mut without), []);
+        let lines = [
+            "# wakelab-cgroup: / cpu.shares=1024",
+            "# wakelab-cgroup: /a cpu.shares=2",
+            "# wakelab-cgroup: /b cpu.shares=3",
+        ];
+        assert_eq!(made(&mut groups(&lines)), [("/a".to_owned(), None, 2)]);
     }
 
     #[test]

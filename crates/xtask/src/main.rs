@@ -7,6 +7,7 @@ mod clang;
 mod command;
 mod docs;
 mod experiments;
+mod fuzz;
 #[cfg(test)]
 mod guide_tests;
 mod import_circles;
@@ -71,6 +72,8 @@ enum Chore {
     Site,
     /// Run all published experiments in full, and write docs/results/experiments.md.
     Experiments(experiments::ExperimentsArgs),
+    /// Feed the readers of recordings with damaged input, and write docs/results/fuzz.md (nightly, cargo-fuzz).
+    Fuzz(fuzz::FuzzArgs),
     /// Compare the instructions of a simulated event with the committed figures, or write them.
     Instructions(instructions::InstructionsArgs),
     /// Measure what a page of a result costs: time, size, opening and panning in Chromium (docs/guide/timelines.md).
@@ -97,6 +100,7 @@ fn main() -> ExitCode {
         Chore::Notebooks(args) => python::notebooks(&args),
         Chore::Site => python::site(),
         Chore::Experiments(args) => experiments::run(&args),
+        Chore::Fuzz(args) => fuzz::run(&args),
         Chore::Instructions(args) => instructions::run(&args),
         Chore::Package(args) => package::run(&args),
         Chore::PageFigures(args) => page_figures::run(&args),

@@ -126,6 +126,56 @@ fn an_answer_before_its_client_could_wait_is_given() {
     execute(&recording.workload).expect("no task waits for ever");
 }
 
+/// Two clients (t1, t2) ask a server (t3) in turn, ROUNDS times; each on another CPU. If `asks_first`, the server
+/// sleeps between a question and its answer, because it asks a fourth task (t4).
+fn two_clients(rounds: u64, asks_first: bool) -> Recording {
+    let mut script = Script::default();
+    script.switch(0, 0, 0, "R", 1).switch(1, 0, 0, "R", 2).switch(2, 0, 3, "S", 0).switch(3, 0, 4, "S", 0);
+    for begin_ns in (0..rounds).map(|round| round * 100) {
+        for (client, cpu, at_ns) in [(1, 0, begin_ns + 10), (2, 1, begin_ns + 60)] {
+            script.waking(cpu, at_ns, client, 3).switch(cpu, at_ns + 1, client, "S", 0);
+            script.switch(2, at_ns + 1, 0, "R", 3);
+            if asks_first {
+                script.waking(2, at_ns + 5, 3, 4).switch(2, at_ns + 6, 3, "S", 0);
+                script.switch(3, at_ns + 6, 0, "R", 4).waking(3, at_ns + 9, 4, 3).switch(
+                    3,
+                    at_ns + 10,
+                    4,
+                    "S",
+                    0,
+                );
+                script.switch(2, at_ns + 10, 0, "R", 3);
+            }
+            script.waking(2, at_ns + 20, 3, client).switch(2, at_ns + 21, 3, "S", 0);
+            script.switch(cpu, at_ns + 21, 0, "R", client);
+        }
+    }
+    let end_ns = rounds * 100;
+    script.switch(0, end_ns, 1, "X", 0).switch(1, end_ns, 2, "X", 0);
+    script.read()
+}
+
+#[test]
+fn a_server_answers_the_client_that_asks_first() {
+    let recording = two_clients(20, false);
+    let workload = &recording.workload;
+    let answered: Vec<Option<u32>> = workload.channels.iter().map(|channel| channel.answered_in).collect();
+    assert_eq!(answered, [Some(1), None, Some(3), None], "{:?}", recording.explained.flows);
+    let server = workload.tasks.iter().find(|task| task.name == "t3").expect("the server");
+    assert!(server.polls);
+    let takes = server.program.iter().filter(|op| matches!(op, Op::Recv { .. })).count();
+    let answers = server.program.iter().filter(|op| matches!(op, Op::Send { .. })).count();
+    assert_eq!((takes, answers), (40, 40));
+    execute(workload).expect("no task waits for ever");
+}
+
+#[test]
+fn a_server_that_asks_others_keeps_its_order() {
+    let recording = two_clients(20, true);
+    assert!(recording.workload.tasks.iter().all(|task| !task.polls));
+    execute(&recording.workload).expect("no task waits for ever");
+}
+
 /// A producer (t1) wakes a consumer (t2) ROUNDS times, each time with one item of 10 for which the consumer works for
 /// 8. Then it works on for 40 after the last wake-up, and the consumer works for 40 before it waits.
 fn fed(rounds: u64) -> Recording {
