@@ -73,9 +73,9 @@ pub(crate) static PROGRAMS: [Program; 8] = [
     Program {
         name: "hackbench",
         what: "20 senders and 20 receivers over sockets",
-        command: "exec hackbench -g 1 -l 10",
+        command: "exec hackbench -g 1 -l 50",
     },
-    Program { name: "hackbench-pipe", what: "the same over pipes", command: "exec hackbench -p -g 1 -l 10" },
+    Program { name: "hackbench-pipe", what: "the same over pipes", command: "exec hackbench -p -g 1 -l 50" },
     Program {
         name: "sched-pipe",
         what: "two processes that pass one message to and fro",
