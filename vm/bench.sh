@@ -10,6 +10,7 @@
 #   latency SPEC ROUNDS RUNS  pairs of schbenches:                              RUN EEVDF_P99_NS P99_NS
 #   burst SPEC TASKS MS ROUNDS                                                  MAKESPAN_NS
 #   shares SPEC MS                                                              what wakelab-guest shares prints
+#   pods SPEC ROUNDS          what the pods of a large machine leave to others: KIND, and what wakelab-guest rounds and spin print
 #   search SPEC               the loader's line, after work on all CPUs and on a few
 
 . /lib.sh
@@ -71,6 +72,59 @@ run_wake() {
     done
 }
 
+# start_pods KIND: two tasks on CPU 1, in two pods
+start_pods() {
+    mkdir -p $pods/a $pods/b
+    case $1 in
+    compute)
+        for pod in a b; do
+            wakelab-guest spin --cpu 1 --ms 3600000 --cgroup $pods/$pod > /dev/null &
+        done
+        ;;
+    pipe)
+        rm -f /tmp/pipe
+        mkfifo /tmp/pipe
+        (
+            echo 0 > $pods/a/cgroup.procs
+            on_cpus 2 sh -c 'exec yes > /tmp/pipe'
+        ) &
+        (
+            echo 0 > $pods/b/cgroup.procs
+            on_cpus 2 sh -c 'exec cat < /tmp/pipe > /dev/null'
+        ) &
+        ;;
+    esac
+    sleep 1
+}
+
+stop_pods() {
+    echo 1 > $pods/cgroup.kill
+    await 20 rmdir $pods/a $pods/b 2> /dev/null
+}
+
+# A machine of 64 CPUs, whose pods are busy on one of them, as Kubernetes sets the weights: kubepods.slice has 2500, system.slice 100.
+# Its kernel workers, and two services of system.slice, are bound to the CPU of the pods.
+run_pods() {
+    pods=/sys/fs/cgroup/kubepods
+    services=/sys/fs/cgroup/system
+    mkdir $pods $services
+    echo 2500 > $pods/cpu.weight
+    echo +cpu > $pods/cgroup.subtree_control
+    for kind in compute pipe; do
+        start_pods $kind
+        line=$(as_class 1 10 wakelab-guest rounds workers --rounds "$2") || failed pods "$1"
+        echo "@@ result pods $1 $kind $line"
+        echo $$ > $services/cgroup.procs
+        line=$(on_cpus 2 wakelab-guest rounds compute --rounds "$2") || failed pods "$1"
+        echo "@@ result pods $1 $kind $line"
+        line=$(wakelab-guest spin --cpu 1 --ms $((50 * $2))) || failed pods "$1"
+        echo "@@ result pods $1 $kind $line"
+        echo $$ > /sys/fs/cgroup/cgroup.procs
+        stop_pods
+    done
+    rmdir $pods $services
+}
+
 # under SPEC COMMAND...: what the command prints while SPEC schedules
 under() {
     up "$1" || echo "$why"
@@ -106,7 +160,7 @@ while read -r what scheduler a b c; do
     time) pairs time "$scheduler" "$a" "$b" hackbench_ns; continue ;;
     latency) pairs latency "$scheduler" "$a" "$b" schbench_p99; continue ;;
     search) flags="--bench search" ;;
-    shares) flags="--cgroups 1000" ;;    # the groups come while the scheduler runs
+    shares | pods) flags="--cgroups 1000" ;;    # the groups come while the scheduler runs
     *) flags= ;;
     esac
     if ! up "$scheduler" $flags; then
@@ -116,6 +170,7 @@ while read -r what scheduler a b c; do
     case $what in
     path) run_path "$scheduler" "$a" "$b" ;;
     wake) run_wake "$scheduler" "$a" "$b" ;;
+    pods) run_pods "$scheduler" "$a" ;;
     burst)
         line=$(wakelab-guest burst --tasks "$a" --cpu-ms "$b" --rounds "$c") || failed "$scheduler"
         echo "@@ result burst $scheduler $a $b $(echo "$line" | value makespan_ns)"

@@ -10,6 +10,7 @@ mod burst;
 mod cgroups;
 mod forks;
 mod pinned;
+mod rounds;
 mod schbench;
 mod shares;
 mod spin;
@@ -47,6 +48,8 @@ enum What {
     Affinity(affinity::Args),
     /// Run spinners in weighted cgroups; print the part of the CPU time that each cgroup received.
     Shares(shares::Args),
+    /// Do something small again and again; print how long after it was due it was done.
+    Rounds(rounds::Args),
     /// Compute until standard input ends, then print the progress; started by `cgroups`.
     #[command(hide = true)]
     Worker(work::WorkerArgs),
@@ -75,6 +78,7 @@ fn run(what: What) -> Result<ExitCode> {
         What::Cgroups(args) => cgroups::run(&args)?,
         What::Affinity(args) => affinity::run(&args)?,
         What::Shares(args) => shares::run(&args)?,
+        What::Rounds(args) => rounds::run(&args)?,
         What::Worker(args) => work::run_worker(&args)?,
         What::Child(args) => return Ok(ExitCode::from(forks::child(&args))),
     };

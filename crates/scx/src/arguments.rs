@@ -226,6 +226,32 @@ mod tests {
         Arguments::try_parse_from(arguments).unwrap().spec().unwrap().to_string()
     }
 
+    /// Read with the types with which scx_loader reads it.
+    #[test]
+    fn the_modes_of_scx_loader_are_flags_of_ours_and_differ() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/service/scx_loader.toml");
+        let config = scx_loader::config::parse_config_file(file).unwrap();
+        assert_eq!(config.scheds.len(), 1);
+        let ours = &config.scheds["scx_wakelab"];
+        let modes = [
+            &ours.auto_mode,
+            &ours.gaming_mode,
+            &ours.lowlatency_mode,
+            &ours.powersave_mode,
+            &ours.server_mode,
+        ];
+        let specs = modes.map(|flags| {
+            let flags = flags.as_ref().expect("flags for each mode");
+            spec(&flags.iter().map(String::as_str).collect::<Vec<_>>())
+        });
+        let [auto, gaming, low_latency, power_save, server] = &specs;
+        assert_eq!([auto, server], ["wakelab", "wakelab"]);
+        let different = std::collections::BTreeSet::from([auto, gaming, low_latency, power_save]);
+        assert_eq!(different.len(), 4, "{specs:?}");
+        // If this fails, scx_loader knows us: the file and docs/design/live-open.md say otherwise.
+        assert!(scx_loader::SupportedSched::try_from("scx_wakelab").is_err());
+    }
+
     #[test]
     fn every_axis_has_a_flag_that_overrides_the_policy() {
         assert_eq!(spec(&[]), "wakelab");

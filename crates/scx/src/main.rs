@@ -16,6 +16,7 @@ mod bpf_skel;
 mod entitlement;
 mod kernel_has;
 mod kernels;
+mod labels;
 mod logged;
 mod logged_skel;
 mod machine;

@@ -61,13 +61,13 @@ macro_rules! define_metrics {
     ) => {
         /// Counts since the scheduler was attached; in a difference, those of its interval.
         #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Stats)]
-        #[stat(top, desc = "what scx_wakelab decided, and what came of it")]
+        #[stat(top, _om_prefix = "wakelab_", desc = "what scx_wakelab decided, and what came of it")]
         pub(crate) struct Metrics {
             #[stat(desc = "version of this structure")]
             pub(crate) schema_version: u64,
-            #[stat(desc = "`stats`")]
+            #[stat(_om_skip, desc = "`stats`")]
             pub(crate) kind: String,
-            #[stat(desc = "policy that schedules")]
+            #[stat(_om_skip, desc = "policy that schedules")]
             pub(crate) policy: String,
             #[stat(desc = "CPUs of the machine")]
             pub(crate) cpus: u64,
@@ -105,7 +105,11 @@ counters!(define_metrics);
 
 /// A cgroup with everything below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Stats)]
-#[stat(desc = "what a cgroup received, and what it was entitled to")]
+#[stat(
+    _om_prefix = "wakelab_cgroup_",
+    _om_label = "cgroup",
+    desc = "what a cgroup received, and what it was entitled to"
+)]
 pub(crate) struct GroupMetrics {
     #[stat(desc = "cpu.weight, 1024 for 100")]
     pub(crate) shares: u64,

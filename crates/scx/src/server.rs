@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `--monitor`: both ends of the socket that serves the scheduler's statistics. It is scx_stats' socket, so the tools
-//! of the other scx schedulers can read it.
+//! of the other scx schedulers can read it, in the form that labels.rs gives it; `--monitor` asks for the plain one.
 //!
 //! The socket's threads ask the loader's main loop, because only the main loop can read the BPF side's counters.
 
@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail};
 use scx_stats::prelude::*;
 
 use crate::arguments::Format;
+use crate::labels;
 use crate::metrics::{GroupMetrics, Metrics};
 use crate::print::say;
 
@@ -21,9 +22,12 @@ const SOCKET: &str = "/var/run/scx/root/stats";
 /// The server's end of the socket, with the main loop's ends of its channels.
 pub(crate) type Server = StatsServer<(), Metrics>;
 
-/// Returns what the socket serves: the name `top` gives each client the counts since it last asked.
-pub(crate) fn data() -> StatsServerData<(), Metrics> {
-    let open: Box<dyn StatsOpener<(), Metrics>> = Box::new(|(requests, answers)| {
+/// The name under which the plain form is served.
+const PLAIN: &str = "plain";
+
+/// Returns what gives each client the counts since it last asked, in the form that `write` gives them.
+fn counts(write: fn(&Metrics) -> Result<serde_json::Value>) -> StatsOps<(), Metrics> {
+    let open: Box<dyn StatsOpener<(), Metrics>> = Box::new(move |(requests, answers)| {
         requests.send(())?;
         let mut last = answers.recv()?;
         Ok(Box::new(move |_, (requests, answers)| {
@@ -31,13 +35,18 @@ pub(crate) fn data() -> StatsServerData<(), Metrics> {
             let now = answers.recv()?;
             let since = now.since(&last);
             last = now;
-            since.to_json()
+            write(&since)
         }))
     });
-    StatsServerData::new()
-        .add_meta(Metrics::meta())
-        .add_meta(GroupMetrics::meta())
-        .add_ops("top", StatsOps { open, close: None })
+    StatsOps { open, close: None }
+}
+
+/// Returns what the socket serves. `top` is what a client gets that asks for no name.
+pub(crate) fn data() -> StatsServerData<(), Metrics> {
+    let data = StatsServerData::new()
+        .add_ops("top", counts(labels::labelled))
+        .add_ops(PLAIN, counts(|metrics| Ok(serde_json::to_value(metrics)?)));
+    labels::metas().into_iter().fold(data, StatsServerData::add_meta)
 }
 
 /// Starts to listen. A failure is only reported: the scheduler works without statistics.
@@ -82,7 +91,7 @@ pub(crate) fn monitor(seconds: u64, format: Format) -> Result<()> {
 
 /// Returns the counts since this client last asked, or `None` if the scheduler has gone.
 fn ask(client: &mut StatsClient) -> Result<Option<Metrics>> {
-    let error = match client.request::<serde_json::Value>("stats", vec![]) {
+    let error = match client.request::<serde_json::Value>("stats", vec![("target".into(), PLAIN.into())]) {
         Ok(value) => {
             return match serde_json::from_value(value) {
                 Ok(metrics) => Ok(Some(metrics)),
@@ -110,9 +119,14 @@ pub(crate) fn print(metrics: &Metrics, format: Format) -> Result<bool> {
     }
 }
 
+/// The descriptions of the plain form.
+fn plain_meta() -> StatsServerData<(), Metrics> {
+    StatsServerData::new().add_meta(Metrics::meta()).add_meta(GroupMetrics::meta())
+}
+
 /// Prints the meaning of each number.
 pub(crate) fn describe() -> Result<()> {
-    data().describe_meta(&mut std::io::stdout(), None)
+    plain_meta().describe_meta(&mut std::io::stdout(), None)
 }
 
 #[cfg(test)]
@@ -150,7 +164,7 @@ mod tests {
     #[test]
     fn every_number_is_described() {
         let mut text = Vec::new();
-        data().describe_meta(&mut text, None).unwrap();
+        plain_meta().describe_meta(&mut text, None).unwrap();
         let text = String::from_utf8(text).unwrap();
         assert!(text.contains("[Metrics     ] what scx_wakelab decided"), "{text}");
         assert!(

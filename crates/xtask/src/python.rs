@@ -2,7 +2,8 @@
 //! The Python package: its wheel in a virtual environment of the cache, its tests beside the command, the notebooks,
 //! and the site.
 //!
-//! The environment has what python/pyproject.toml names under `test` and `docs`, and stays from one run to the next.
+//! That environment has what python/pyproject.toml names under `test` and `docs`. All of them stay from one run to the
+//! next.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -19,15 +20,29 @@ struct Environment {
     wakelab: PathBuf,
 }
 
+/// Makes a virtual environment of the cache, if there is none. Returns its folder of programs.
+fn environment(name: &str) -> Result<PathBuf> {
+    let python = find_program(&["python3"]).ok_or_else(|| Skipped("no python3".into()))?;
+    let folder = cache()?.join(name);
+    let bin = folder.join("bin");
+    if !bin.join("python").is_file() {
+        run(Command::new(python).args(["-m", "venv"]).arg(&folder))?;
+    }
+    Ok(bin)
+}
+
+/// Returns the Python of a virtual environment of the cache that has these packages.
+pub(crate) fn with_packages(name: &str, packages: &[&str]) -> Result<PathBuf> {
+    let python = environment(name)?.join("python");
+    let mut pip = Command::new(&python);
+    run(pip.args(["-m", "pip", "--disable-pip-version-check", "install", "--quiet"]).args(packages))?;
+    Ok(python)
+}
+
 impl Environment {
     /// Builds the command and the wheel, and installs the wheel with what its tests need.
     fn new() -> Result<Environment> {
-        let python = find_program(&["python3"]).ok_or_else(|| Skipped("no python3".into()))?;
-        let folder = cache()?.join("python");
-        let bin = folder.join("bin");
-        if !bin.join("python").is_file() {
-            run(Command::new(python).args(["-m", "venv"]).arg(&folder))?;
-        }
+        let bin = environment("python")?;
         run(cargo().args(["build", "--quiet", "--release", "-p", "wakelab-cli"]))?;
         let target = target_folder()?;
         let environment = Environment { bin, wakelab: target.join("release/wakelab") };

@@ -51,6 +51,8 @@ enum Part {
     Burst,
     /// CPU time of task groups.
     Shares,
+    /// What pods of Kubernetes leave to kernel workers and system services.
+    Pods,
 }
 
 /// The kernel's own scheduler, and one of sched_ext without hooks, as vm/bench.sh names them.
@@ -97,13 +99,14 @@ impl Part {
             Part::Time => "time",
             Part::Burst => "burst",
             Part::Shares => "shares",
+            Part::Pods => "pods",
         }
     }
 
     /// QEMU's `-smp`, and how its CPUs are emulated.
     fn machine(self) -> (&'static str, Accel) {
         match self {
-            Part::Path => ("2", Accel::Icount { shift: 0 }),
+            Part::Path | Part::Pods => ("2", Accel::Icount { shift: 0 }),
             Part::Search | Part::Burst => (SMP_8, Accel::Icount { shift: 0 }),
             // The machine of the step fair (vm_test.rs).
             Part::Shares => ("8,sockets=1,cores=8,threads=1", Accel::Icount { shift: 0 }),
@@ -123,6 +126,7 @@ impl Part {
             Part::Search => searches(),
             Part::Time => [named(&[EMPTY]), placement(), groups()].concat(),
             Part::Shares => [named(&[KERNEL, PUBLISHED_SHARES, BASE]), groups()].concat(),
+            Part::Pods => named(&[KERNEL, "wakelab"]),
         }
     }
 
@@ -147,6 +151,7 @@ impl Part {
                 })
                 .collect(),
             Part::Shares => vec![format!("shares {spec} {}", length(20_000))],
+            Part::Pods => vec![format!("pods {spec} {}", length(100))],
         }
     }
 }
@@ -165,12 +170,22 @@ impl Sample {
     fn number(&self, at: usize) -> Option<f64> {
         self.values.get(at)?.parse().ok()
     }
+
+    /// The value of NAME=VALUE.
+    fn named(&self, name: &str) -> Result<&str> {
+        let found = self.values.iter().find_map(|value| value.strip_prefix(name)?.strip_prefix('='));
+        found.with_context(|| format!("no {name} in {:?}", self.values))
+    }
 }
 
 /// `cargo xtask vm bench`.
 pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     let parts = if args.part.is_empty() { Part::value_variants().to_vec() } else { args.part.clone() };
-    let programs = vec![build_loader()?, build_guest_work()?];
+    let mut programs = vec![build_loader()?, build_guest_work()?];
+    if parts.contains(&Part::Pods) {
+        // For a real-time task, and to bind tasks to CPUs (vm/lib.sh).
+        programs.push(command::find_program(&["perl"]).context("no perl (perl-base)")?);
+    }
     for part in parts {
         let samples = measure(part, args, &programs)?;
         let table = match part {
@@ -179,6 +194,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
             Part::Time => time_table(&samples),
             Part::Burst => burst_table(&samples),
             Part::Shares => shares_table(&samples),
+            Part::Pods => pods_table(&samples),
         }?;
         println!("\n{table}");
         if !args.quick {
@@ -421,15 +437,44 @@ fn shares_table(samples: &[Sample]) -> Result<String> {
         "| scheduler | 8 spinners | 4 spinners | 3 spinners | greatest deviation, points | CPU time used, % |\n|---|---|---|---|---|---|\n",
     );
     for sample in samples.iter().filter(|sample| sample.what == "shares") {
-        let value = |name: &str| {
-            let found = sample.values.iter().find_map(|value| value.strip_prefix(name)?.strip_prefix('='));
-            found.with_context(|| format!("no {name} in {:?}", sample.values))
-        };
         write!(out, "| {} |", title(&sample.spec))?;
         for name in ["eight", "four", "three", "off", "busy"] {
-            write!(out, " {} |", value(name)?)?;
+            write!(out, " {} |", sample.named(name)?)?;
         }
         out += "\n";
+    }
+    Ok(out)
+}
+
+/// What is measured in milliseconds beside pods: the work and the figure.
+const BESIDE_PODS: [(&str, &str); 4] =
+    [("workers", "p50_ns"), ("workers", "max_ns"), ("compute", "p50_ns"), ("compute", "max_ns")];
+
+fn pods_table(samples: &[Sample]) -> Result<String> {
+    let mut out = String::from(
+        "| scheduler | kernel workers, median | longest | a service's 0.1 ms, median | longest | \
+         a busy service, % of the CPU | its longest wait |\n|---|---|---|---|---|---|---|\n",
+    );
+    let kinds = [("compute", "pods compute"), ("pipe", "pods use a pipe")];
+    for (kind, meaning) in kinds {
+        for spec in specs(samples, "pods") {
+            let number = |work: &str, name: &str| -> Result<f64> {
+                let is_it = |sample: &&Sample| {
+                    sample.spec == spec
+                        && sample.values.first().is_some_and(|word| word == kind)
+                        && sample.values.get(1).is_some_and(|word| word == work)
+                };
+                let sample =
+                    samples.iter().find(is_it).with_context(|| format!("{spec}, {kind}: no {work}"))?;
+                sample.named(name)?.parse().with_context(|| format!("{work}: {name} is not a number"))
+            };
+            write!(out, "| {}; {meaning} |", title(spec))?;
+            for (work, name) in BESIDE_PODS {
+                write!(out, " {:.2} ms |", number(work, name)? / 1e6)?;
+            }
+            let part = 100.0 * number("spin", "cpu_ns")? / number("spin", "wall_ns")?;
+            writeln!(out, " {part:.1} | {:.0} ms |", number("spin", "longest_wait_ns")? / 1e6)?;
+        }
     }
     Ok(out)
 }
@@ -524,6 +569,15 @@ mod tests {
         let shares = "shares p shares cpus=8 ms=5 eight=33.4 four=33.3 three=33.3 off=0.10 busy=99.9";
         let shares = shares_table(&[sample(shares)]).unwrap();
         assert!(shares.ends_with("| `p` | 33.4 | 33.3 | 33.3 | 0.10 | 99.9 |\n"), "{shares}");
+        let lines = [
+            "workers rounds=9 p50_ns=1500000 p99_ns=2 max_ns=40000000",
+            "compute rounds=9 p50_ns=2000000 max_ns=9900000",
+            "spin threads=1 wall_ns=1000 cpu_ns=38 longest_wait_ns=25000000",
+        ];
+        let both = ["compute", "pipe"].map(|kind| lines.map(|line| sample(&format!("pods p {kind} {line}"))));
+        let pods = pods_table(&both.into_iter().flatten().collect::<Vec<_>>()).unwrap();
+        let values = "1.50 ms | 40.00 ms | 2.00 ms | 9.90 ms | 3.8 | 25 ms";
+        assert!(pods.ends_with(&format!("| `p`; pods use a pipe | {values} |\n")), "{pods}");
     }
 
     #[test]
