@@ -21,8 +21,9 @@
  * (Linux, LBF_ALL_PINNED, leaves out one CPU after the other).
  *
  * With balance=4.15 and later and push=on, a periodic try that finds nothing queued in the busiest
- * group, but a task that runs alone, is a failed one. After more than patience + 2 of them that
- * task moves (push.h).
+ * group, but a task that runs alone, is a failed one. After more than patience + 2 of them in a row
+ * that task moves (push.h). A try that finds nothing to do ends the row, a newly idle one too, and
+ * so does finding that another CPU balances the group, or a push that succeeds.
  *
  * If a periodic pull leaves something of that amount, and a task that waits may not run here, but
  * may on a CPU that comes later in this CPU's group, that CPU is marked instead, and does the same
@@ -99,7 +100,7 @@ WL_FN int wl_find_pull(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
 		       struct wl_dispatch_out *out WL_ARG)
 {
 	struct wl_level_stats *s = wl_level_stats_of(p, cpu);
-	u32 i;
+	u32 i, pushes;
 
 	wl_not_taken(p, s->to);
 	wl_read_cpu(p, &out->reads, s->to, wl_distance(p, cpu, s->to));
@@ -131,11 +132,14 @@ WL_FN int wl_find_pull(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
 									    : WL_MOVE_TASKS_MAX;
 			break;
 		}
-		if (s->max_load && s->may_push && !s->push_level && s->busiest.lone_cpu >= 0 &&
-		    s->busiest.lone_load <= s->max_load) {
+		pushes = s->max_load && s->may_push && s->busiest.lone_cpu >= 0 &&
+			 s->busiest.lone_load <= s->max_load;
+		if (pushes && !s->push_level) {
 			s->push_level = i;
 			s->push_cpu = s->busiest.lone_cpu;
 		}
+		if (!pushes && levels >> i & 1 && wl_axis(p, balance) != WL_BALANCING_LOAD)
+			wl_times_balanced(p, s->to, i);
 		wl_stats_widen(s);
 	}
 	/* A CPU may get its second task just now; then a mark or a kick will find it. */
@@ -167,6 +171,8 @@ WL_INLINE void wl_find_pushes(struct wl_policy *p, struct wl_level_stats *s,
 		wl_write_once(wl_cpu_of(p, s->push_cpu)->push.to, s->to + 1);
 		wl_wrote_cpu(p, s->push_cpu);
 		failed = patience + 1;
+		if (wl_axis(p, balance) == WL_BALANCING_4_15)
+			wl_times_doubles(p, s->to, level);
 	}
 	c->balance_failed[level] = failed;
 }
@@ -190,8 +196,9 @@ WL_FN int wl_find_for_all(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns,
 		if (now_ns >= wl_read_once(wl_cpu_of(p, other)->times.next_ns)) {
 			levels = wl_times_due(p, other, now_ns, 0);
 			s->to = other;
+			s->push_level = 0;
 			level = levels ? wl_find_pull(p, cpu, levels, out) : 0;
-			wl_times_looked(p, other, levels, level);
+			wl_times_looked(p, other, levels, level ? level : s->push_level);
 			if (level && other != cpu) {
 				wl_mark_levels(p, other, 1u << (level & 31));
 				wl_write_once(p->times.wanted, other + 1);
@@ -269,15 +276,17 @@ WL_INLINE u32 wl_balance_marked(struct wl_policy *p, u32 cpu, u32 marks, u64 now
 				struct wl_dispatch_out *out)
 {
 	u32 levels = marks & ~WL_MARK_FOR_ALL, level;
+	struct wl_level_stats *s;
 
 	if (!levels && wl_looks_idle(p, cpu))
 		return wl_find_for_all(p, cpu, now_ns, out);
 	level = wl_find_pull(p, cpu, levels, out);
 	if (wl_axis(p, balance) == WL_BALANCING_LOAD)
 		return level;
-	wl_times_looked(p, cpu, levels, level);
+	s = wl_level_stats_of(p, cpu);
+	wl_times_looked(p, cpu, levels, level ? level : s->push_level);
 	if (!level)
-		wl_find_pushes(p, wl_level_stats_of(p, cpu), out);
+		wl_find_pushes(p, s, out);
 	return level;
 }
 

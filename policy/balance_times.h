@@ -3,10 +3,11 @@
  * balance_times.h - balance=4.15 and later: when each level of a CPU is balanced, and by whom.
  *
  * Level l of a CPU is due 1 ms per CPU of the domain after it was balanced last; twice that, if
- * nothing was found then; and 32 times that (since 5.10: 16) while the CPU is busy. The first
- * interval starts at another point on each CPU. Of the CPUs of a group, the first idle one balances
- * the group; if none is idle, the first one. What a CPU may not balance ends its round: it does not
- * look at wider levels either.
+ * nothing was found then (in 4.15 also if a push began: balance.h); and 32 times that (since 5.10:
+ * 16) while the CPU is busy. The first interval starts at another point on each CPU. Of the CPUs of
+ * a group, the first idle one balances the group; if none is idle, the first one. What a CPU may
+ * not balance counts as a level where it found nothing, and ends its round: it does not look at
+ * wider levels either.
  *
  * A busy CPU's ticks mark the levels that are due. Idle CPUs have no tick. So as soon as any of
  * them is due, the tick of a busy CPU on which a task waits, or in whose LLC another CPU is busy,
@@ -55,6 +56,23 @@ WL_INLINE u64 wl_times_interval_ns(struct wl_policy *p, u32 cpu, u32 level, u32 
 	return interval_ns < p->topo.nr_cpus * WL_TIMES_MOST_NS
 		       ? interval_ns
 		       : p->topo.nr_cpus * WL_TIMES_MOST_NS;
+}
+
+/*
+ * A level of cpu needs nothing, or is another CPU's to balance: failed tries count only in a row.
+ */
+WL_INLINE void wl_times_balanced(struct wl_policy *p, u32 cpu, u32 level)
+{
+	wl_hide(level);
+	wl_cpu_of(p, cpu)->balance_failed[level & (WL_MAX_LEVELS - 1)] = 0;
+}
+
+/* The next interval of a level of cpu is doubled. */
+WL_INLINE void wl_times_doubles(struct wl_policy *p, u32 cpu, u32 level)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+
+	wl_write_once(c->times.doubled, wl_read_once(c->times.doubled) | 1u << (level & 31));
 }
 
 /* Is cpu the one that balances its group at this level? */
@@ -108,8 +126,11 @@ WL_FN int wl_times_due(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns, u32 busy
 		if (now_ns - last_ns >= interval_ns) {
 			last_ns = now_ns;
 			wl_write_once(c->times.last_ns[index], last_ns);
-			if (!wl_balances_group(p, cpu, i))
+			if (!wl_balances_group(p, cpu, i)) {
+				wl_times_balanced(p, cpu, i);
+				wl_times_doubles(p, cpu, i);
 				break;
+			}
 			due |= 1u << (i & 31);
 		}
 		if (last_ns + interval_ns < next_ns)
@@ -119,14 +140,18 @@ WL_FN int wl_times_due(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns, u32 busy
 	return due;
 }
 
-/* cpu has looked at `levels`, and found something at the level `found`, or nothing (0). */
+/*
+ * cpu has looked at `levels`, and found something to pull or a task to push at the level `found`,
+ * or nothing (0).
+ */
 WL_INLINE void wl_times_looked(struct wl_policy *p, u32 cpu, u32 levels, u32 found)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	u32 doubled = wl_read_once(c->times.doubled), empty = levels & ~(1u << (found & 31));
 
-	if ((doubled & empty) != empty)
-		wl_write_once(c->times.doubled, doubled | empty);
+	empty |= doubled & ~(1u << (found & 31));
+	if (doubled != empty)
+		wl_write_once(c->times.doubled, empty);
 }
 
 /* A pull has moved a task to cpu at this level. */

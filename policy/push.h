@@ -211,6 +211,24 @@ WL_INLINE void wl_push_running(struct wl_policy *p, const struct wl_task *t, u32
 	wl_write_once(wl_cpu_of(p, cpu)->push.why, 0);
 }
 
+/* A running task of cpu moves to the CPU `to`: tries that failed do not count any more. */
+WL_FN int wl_push_ends(struct wl_policy *p WL_ARG, u32 cpu, u32 to)
+{
+	u32 i, index;
+
+	wl_for_levels (p, i, 1) {
+		struct wl_level *lv = wl_level_of(p, i);
+
+		if (wl_entry(lv->dom_of, cpu) != wl_entry(lv->dom_of, to))
+			continue;
+		index = i;
+		wl_hide(index);
+		wl_cpu_of(p, to)->balance_failed[index & (WL_MAX_LEVELS - 1)] = 0;
+		break;
+	}
+	return 0;
+}
+
 /*
  * The CPU on which to queue a task that is put back: the CPU that it was promised to, if that is
  * still idle.
@@ -226,7 +244,10 @@ WL_INLINE u32 wl_push_queue(struct wl_policy *p, const struct wl_task *t, u32 cp
 	if (to == ~0u)
 		return cpu;
 	wl_write_once(c->push.to, 0);
-	return to < p->topo.nr_cpus && wl_allowed(p, t, to) && wl_looks_idle(p, to) ? to : cpu;
+	if (to >= p->topo.nr_cpus || !wl_allowed(p, t, to) || !wl_looks_idle(p, to))
+		return cpu;
+	wl_push_ends(p, cpu, to);
+	return to;
 }
 
 #endif /* WL_PUSH_H */

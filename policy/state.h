@@ -257,7 +257,7 @@ struct wl_cpu {
 	u64 scan_room_tick;		    /* the tick in which scan_room_ns was last right */
 	u64 next_balance_ns[WL_MAX_LEVELS]; /* per level, when it is due; 0: not started */
 	u16 balance_failed
-		[WL_MAX_LEVELS]; /* per level, periodic pulls since one of them moved a task */
+		[WL_MAX_LEVELS]; /* per level, periodic tries in a row that moved nothing */
 	u32 rotor;		 /* counts its uses; says where searches begin */
 	u32 newly_idle_left;	 /* bit l: level l was not tried (newly idle) since a task ran */
 	struct wl_tried tried;	 /* the last pull */
