@@ -347,14 +347,17 @@ impl Flow {
 
     /// A channel without a limit if no sender can wait for room; else one that holds as many messages as there were
     /// when senders began to wait for room, or as a pipe has room for. The medians count, because an event may come
-    /// late.
+    /// late. A wait beside a pipe that held more than twice as much at another time was for something else, its lock
+    /// for example.
     fn channel(&self, taking: &Taking, all: &Messages) -> Channel {
-        let rooms = || self.room.values().flatten();
+        let pipe = self.pipe_room(taking, all);
+        let least = if pipe.is_some() { taking.most / 2 } else { 0 };
+        let rooms = || self.room.values().flatten().filter(|room| taking.full(room, all) >= least);
         let full = quantile(rooms().map(|room| taking.full(room, all)), 50);
         let left = quantile(rooms().filter_map(|room| taking.left(room)), 50);
         let (holds, wake_room) = match (full, left) {
             (Some(full), Some(left)) => (full, full.saturating_sub(left)),
-            _ => match self.pipe_room(taking, all) {
+            _ => match pipe {
                 Some((holds, page)) => (taking.most.max(holds), page),
                 None => return self.unlimited(),
             },

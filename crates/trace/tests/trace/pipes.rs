@@ -122,6 +122,23 @@ fn a_short_write_that_waits_is_there_when_it_was_woken() {
 }
 
 #[test]
+fn a_wait_beside_a_pipe_that_held_more_is_not_for_room() {
+    // t1 waits beside two messages, for the pipe's lock; later the pipe holds six. It has room for 6,544 of 10 bytes.
+    let mut script = Script::writer_and_reader();
+    script.write(0, 10, 1, 10).waking(0, 12, 1, 2).write(0, 14, 1, 10).write(0, 16, 1, 10);
+    script.switch(0, 20, 1, "S", 0).switch(1, 20, 0, "R", 2).waking(1, 30, 2, 1).read_pipe(1, 32, 2, 20);
+    script.switch(1, 34, 2, "S", 0).switch(0, 40, 0, "R", 1).waking(0, 42, 1, 2);
+    for at_ns in 43..48 {
+        script.write(0, at_ns, 1, 10);
+    }
+    script.switch(0, 49, 1, "X", 0).switch(1, 50, 0, "R", 2).read_pipe(1, 60, 2, 60).switch(1, 70, 2, "X", 0);
+    let recording = script.read();
+    let channel = recording.workload.channels[0];
+    assert_eq!((channel.capacity_bytes, channel.wake_room_bytes), (16 * (4096 / 10), 4096 / 10));
+    execute(&recording.workload).expect("no task waits for ever");
+}
+
+#[test]
 fn each_of_several_readers_gets_what_it_read() {
     // t1 writes 1, 2 and 3 bytes; t2 reads the first and the last, t3 (on CPU 1 in between) the second.
     let mut script = Script::writer_and_reader();
