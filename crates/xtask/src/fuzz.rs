@@ -98,7 +98,7 @@ fn fuzz(reader: &str, seconds: u32, target: &Path) -> Result<Sums> {
     sums(reader, &log)
 }
 
-/// `cargo +nightly fuzz COMMAND`, which builds in a folder of its own: nightly's files are of no use to other stages.
+/// `cargo +nightly fuzz COMMAND`, which builds in a separate folder: nightly's files are of no use to other stages.
 fn cargo_fuzz(command: &str, target: &Path) -> Command {
     // rustup's proxy chooses the compiler; the variable names the one that runs this program.
     let mut cargo = Command::new("cargo");

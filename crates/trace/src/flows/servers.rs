@@ -35,8 +35,8 @@ pub(super) struct Added {
     pub(super) answers: std::ops::Range<u32>,
 }
 
-/// Lets the servers of several of the `pairs` answer the client that asks first. Adds their channels, and to `channel_of` the
-/// signals that become messages there.
+/// Lets the servers of several of the `pairs` answer the client that asks first. Adds their channels, and to
+/// `channel_of` the signals that become messages there.
 pub(super) fn take_servers(
     flows: &mut Flows,
     tasks: &mut [Tracked],
