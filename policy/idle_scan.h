@@ -5,8 +5,11 @@
  *
  *   1. Idle core (SMT machines, while the LLC's has_idle_cores is set). Visits every core from
  *      target's on, wrapping, and reads every thread of each with no early exit. Takes the first
- *      allowed CPU of the first wholly idle core. If there is none, has_idle_cores is cleared, even
- *      if affinity or a lost claim hid the idle cores.
+ *      allowed CPU of the first wholly idle core. The first is the one that comes first from target
+ *      on, wrapping: Linux walks over CPUs, and returns the one at which it came to the core
+ *      (select_idle_core()). So a search that begins at a second thread finds second threads. If
+ *      there is no idle core, has_idle_cores is cleared, even if affinity or a lost claim hid the
+ *      idle cores.
  *   2. Idle CPU, one by one from target on (idle_visit.h), with the limit of SIS_PROP; CPUs that
  *      are not allowed use up the limit. idle=narrow has another step 2 (idle_narrow.h).
  *   3. Idle sibling (SMT machines). The threads of target's own core.
@@ -15,10 +18,11 @@
  *
  * Example: one LLC of 4 cores x 2 threads; CPU c and c + 4 share a core; target is 1; only 3, 6 and
  * 7 are idle; the wake-up is on CPU 1. Step 1 reads cores {1,5} {2,6} {3,7}: core {3,7} is idle,
- * and CPU 3 is taken after 6 reads and the flag's. If 7 were busy, step 1 would read all 8 CPUs in
- * vain. Then step 2, with avg_idle 1 ms and avg_scan 0: idle is 1953 and cost is 1, so the limit is
- * far beyond the span; it visits 1, 2 and 3, and takes CPU 3 after 3 reads. With avg_scan 8 us and
- * avg_idle 10 us, 8 * 19 is below 4 * 8001, so the limit is 4 and three CPUs are visited: 1, 2, 3.
+ * and CPU 3 is taken after 6 reads and the flag's. With target 5 it would be CPU 7. If 7 were busy,
+ * step 1 would read all 8 CPUs in vain. Then step 2, with avg_idle 1 ms and avg_scan 0: idle is
+ * 1953 and cost is 1, so the limit is far beyond the span; it visits 1, 2 and 3, and takes CPU 3
+ * after 3 reads. With avg_scan 8 us and avg_idle 10 us, 8 * 19 is below 4 * 8001, so the limit is 4
+ * and three CPUs are visited: 1, 2, 3.
  *
  * Cost: up to the whole LLC twice. It fails on large busy LLCs, where either the walk is long or
  * the limit hides idle CPUs.
@@ -101,14 +105,17 @@ WL_INLINE void wl_note(struct wl_policy *p, u32 cpu, u32 busy)
 /* ------------------------------------------------------------------ the steps */
 
 /*
- * Reads all of the core of s->candidate, with no early exit. Returns its first allowed CPU if all
- * are idle, else WL_CPU_NONE. notes: whether to note busy CPUs; a constant.
+ * Reads all of the core of s->candidate, with no early exit. Returns its first allowed CPU from
+ * target on if all are idle, else WL_CPU_NONE. notes: whether to note busy CPUs; a constant.
  */
 WL_INLINE int wl_read_core(struct wl_policy *p, const struct wl_search *s, const struct wl_task *t,
 			   u32 notes, struct wl_decision *out)
 {
 	struct wl_level *smt = wl_level_of(p, p->topo.smt_level);
 	u32 first = wl_entry(smt->first, s->candidate), span = wl_entry(smt->weight, s->candidate);
+	struct wl_level *llc = wl_level_of(p, p->topo.llc_level);
+	u32 llc_span = wl_entry(llc->weight, wl_entry(llc->dom_of, s->target));
+	u32 start = wl_entry(llc->pos, s->target), at, least = ~0u;
 	u32 i, cpu, busy = 0;
 	int found = WL_CPU_NONE;
 
@@ -124,8 +131,11 @@ WL_INLINE int wl_read_core(struct wl_policy *p, const struct wl_search *s, const
 			if (notes)
 				wl_note(p, s->this_cpu, cpu);
 		}
-		if (found < 0 && wl_allowed(p, t, cpu))
+		at = wl_wrap(wl_entry(llc->pos, cpu) + llc_span - start, llc_span);
+		if (at < least && wl_allowed(p, t, cpu)) {
 			found = cpu;
+			least = at;
+		}
 	}
 	return busy ? WL_CPU_NONE : found;
 }

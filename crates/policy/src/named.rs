@@ -104,6 +104,8 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
         approximations: &[
             "Loads are the present sum of task weights; the kernel's are decayed averages over tens of milliseconds.",
             "A wakee stays on an idle previous CPU, as from 5.11 on; 5.2 compares loads then.",
+            "The recent CPU is the one before the previous, as from 5.15 on; until then it is where the task last woke another, which is the previous one as a rule.",
+            "The LLCs of a node do not spread tasks one by one, as in 4.15; in 5.2 they do (SD_PREFER_SIBLING).",
             "CPU capacity is ignored: all CPUs count alike.",
             "Fork and exec go to the group with most idle CPUs, then least load; 5.2 compares runnable load with a margin.",
             "A task that execs counts on its CPU, and leaves it for an idle one; the kernel takes the task's utilization off.",
@@ -125,6 +127,7 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
             ..SINCE_2_6_38
         },
         approximations: &[
+            "The recent CPU is the one before the previous, as from 5.15 on; until then it is where the task last woke another, which is the previous one as a rule.",
             "Loads are the present sum of task weights; the kernel's are decayed averages over tens of milliseconds.",
             "Fork and exec go to the group with most idle CPUs, then least load, without utilization, margins or a task's preferred node.",
             "Balancing takes the CPUs that are busy now for a group's utilization, and the number of tasks for its runnable time; the kernel's are averages.",

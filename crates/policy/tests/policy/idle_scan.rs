@@ -62,6 +62,19 @@ fn a_core_gives_its_first_allowed_cpu() {
     assert_eq!(host.wake(&mut task, 1, 1).cpu, 7);
 }
 
+/// The walk from 5 comes to 6 and 7 before 2 and 3. From 7 it comes to core {0, 4} at 0, because it wraps.
+#[test]
+fn a_core_gives_the_cpu_at_which_the_walk_comes_to_it() {
+    for (target, idle, cpu) in [(5, [3, 7], 7), (1, [3, 7], 3), (7, [0, 4], 0), (3, [0, 4], 4)] {
+        let mut host = Host::new(policy("linux-4.15+affine=off", &machine(1, None, 4, 2)));
+        let busy: Vec<u32> = (0..8).filter(|cpu| !idle.contains(cpu)).collect();
+        host.occupy(&busy);
+        let mut task = host.sleeper(1024, target);
+        let decision = host.wake(&mut task, target, target);
+        assert_eq!((decision.cpu, decision.reason()), (cpu, Reason::IdleCore));
+    }
+}
+
 /// The header's limit: avg_idle 10 us and avg_scan 8 us visit three CPUs.
 #[test]
 fn the_limit_follows_the_averages() {

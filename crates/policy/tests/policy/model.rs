@@ -210,12 +210,15 @@ impl Model {
                 cores.push(self.core_cpus(cpu));
             }
         }
+        let mut from_target = self.llc_cpus(search.target);
+        let start = from_target.iter().position(|&cpu| cpu == search.target).unwrap();
+        from_target.rotate_left(start);
         let at = cores.iter().position(|core| core.contains(&search.target)).unwrap();
         cores.rotate_left(at);
         for core in cores {
             core.iter().for_each(|&cpu| self.read(search, cpu));
             search.found_busy.extend(core.iter().filter(|&&cpu| !self.looks_idle(cpu)));
-            let first = core.iter().copied().find(|&cpu| (search.allowed)(cpu));
+            let first = from_target.iter().copied().find(|cpu| core.contains(cpu) && (search.allowed)(*cpu));
             let idle = core.iter().all(|&cpu| self.looks_idle(cpu));
             if idle
                 && let Some(cpu) = first
