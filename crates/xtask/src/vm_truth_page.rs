@@ -186,8 +186,8 @@ fn guest(out: &mut String, measured: &[Measured], made: &Made) {
     out.push_str(match made.kind {
         Kind::One => {
             "\n## One CPU\n\nIn virtual time: each instruction takes a nanosecond, whatever else the machine does. Policies \
-             differ by their queues alone: who runs next, and for how long. The recorder has no other CPU, and its 5 to 10 \
-             ms, which replays leave out, are most of what they are done too early.\n"
+             differ by their queues alone: who runs next, and for how long. The recorder has no other CPU; what it takes \
+             there, which replays leave out, is most of what they are done too early.\n"
         }
         Kind::Two => {
             "\n## Two CPUs\n\nEach is a thread of a machine of two CPUs, which others used, too; the guest was in a control \
