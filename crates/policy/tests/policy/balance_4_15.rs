@@ -33,9 +33,9 @@ fn tasks_that_share_a_core_spread_after_failed_tries() {
     assert!(first_answer(&mut off, 100).is_none());
 }
 
-/// Three cores; CPU c and c + 3 share one. A task runs on CPU 1, and two share core 0. CPU 2, the third of 6, is due at 5
-/// ms, and then every 6 ms. At 17 ms one of the two sleeps: that try finds nothing to do, so the next one is 12 ms later,
-/// and the first of four in a row.
+/// Three cores; CPU c and c + 3 share one. A task runs on CPU 1, and two share core 0. CPU 2, the third of 6, is due at
+/// 5 ms, and then every 6 ms. At 17 ms one of the two sleeps: that try finds nothing to do, so the next one is 12 ms
+/// later, and the first of four in a row.
 #[test]
 fn a_try_that_finds_nothing_to_do_ends_the_row() {
     let mut host = host(1, 3, 2);
