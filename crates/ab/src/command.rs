@@ -140,7 +140,7 @@ mod tests {
         assert!(interrupt.is_stopped());
         // A command that starts later is ended at once.
         let run = run(&shell("sleep 1000"), &interrupt).unwrap();
-        assert_eq!(status_words(run.status), "signal 15");
+        assert_eq!(status_words(run.status), "signal 9");
     }
 
     #[test]
@@ -158,6 +158,14 @@ mod tests {
             });
             assert_eq!(status_words(run(&shell(&script), &interrupt).unwrap().status), "signal 9");
         });
+    }
+
+    #[test]
+    fn a_command_that_begins_after_the_stop_is_killed() {
+        let interrupt = Interrupt::default();
+        interrupt.stop();
+        let script = "trap '' TERM; while :; do sleep 0.05; done";
+        assert_eq!(status_words(run(&shell(script), &interrupt).unwrap().status), "signal 9");
     }
 
     #[test]

@@ -64,9 +64,10 @@ impl Interrupt {
     /// Makes a stop end this process group from now on.
     pub(crate) fn enter(&self, group: Pid) {
         *self.lock() = Some(group);
-        // A stop that came before did not see it.
+        // A stop that came before did not see it, and does not wait for its end. It has only just begun.
         if self.is_stopped() {
-            self.signal(Some(group), Signal::SIGTERM);
+            let signal = if self.grace.is_some() { Signal::SIGKILL } else { Signal::SIGTERM };
+            self.signal(Some(group), signal);
         }
     }
 
