@@ -86,6 +86,24 @@ WL_INLINE u32 wl_shares_llc(struct wl_policy *p, u32 a, u32 b)
 	return wl_llc_first(p, a) == wl_llc_first(p, b);
 }
 
+/*
+ * The smallest level at which one domain has both CPUs, which differ; nr_levels if there is none.
+ */
+WL_INLINE u32 wl_spanning_level(struct wl_policy *p, u32 a, u32 b)
+{
+	u32 found = p->topo.nr_levels, i;
+
+	wl_for_levels (p, i, wl_shares_llc(p, a, b) ? 1 : p->topo.llc_level + 1) {
+		struct wl_level *lv = wl_level_of(p, i);
+
+		if (wl_entry(lv->dom_of, a) == wl_entry(lv->dom_of, b)) {
+			found = i;
+			break;
+		}
+	}
+	return found;
+}
+
 WL_INLINE struct wl_cpu *wl_llc_record(struct wl_policy *p, u32 cpu)
 {
 	return wl_cpu_of(p, wl_llc_first(p, cpu));

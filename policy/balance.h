@@ -139,7 +139,7 @@ WL_FN int wl_find_pull(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
 			s->push_cpu = s->busiest.lone_cpu;
 		}
 		if (!pushes && levels >> i & 1 && wl_axis(p, balance) != WL_BALANCING_LOAD)
-			wl_times_balanced(p, s->to, i);
+			wl_tries_end(p, s->to, i);
 		wl_stats_widen(s);
 	}
 	/* A CPU may get its second task just now; then a mark or a kick will find it. */
@@ -405,8 +405,7 @@ WL_INLINE void wl_balance_move(struct wl_policy *p, struct wl_task *t, const str
 	if (moved) {
 		d->max_load -= load < d->max_load ? load : d->max_load;
 		d->max_tasks--;
-		wl_hide(level);
-		c->balance_failed[level & (WL_MAX_LEVELS - 1)] = 0;
+		wl_tries_end(p, in->cpu, level);
 		if (d->why == WL_BALANCE_PERIODIC)
 			wl_times_moved(p, in->cpu, d->level);
 		out->move = 1;

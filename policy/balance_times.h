@@ -58,10 +58,8 @@ WL_INLINE u64 wl_times_interval_ns(struct wl_policy *p, u32 cpu, u32 level, u32 
 		       : p->topo.nr_cpus * WL_TIMES_MOST_NS;
 }
 
-/*
- * A level of cpu needs nothing, or is another CPU's to balance: failed tries count only in a row.
- */
-WL_INLINE void wl_times_balanced(struct wl_policy *p, u32 cpu, u32 level)
+/* Failed tries count only in a row, and that of cpu at this level ends. */
+WL_INLINE void wl_tries_end(struct wl_policy *p, u32 cpu, u32 level)
 {
 	wl_hide(level);
 	wl_cpu_of(p, cpu)->balance_failed[level & (WL_MAX_LEVELS - 1)] = 0;
@@ -127,7 +125,7 @@ WL_FN int wl_times_due(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns, u32 busy
 			last_ns = now_ns;
 			wl_write_once(c->times.last_ns[index], last_ns);
 			if (!wl_balances_group(p, cpu, i)) {
-				wl_times_balanced(p, cpu, i);
+				wl_tries_end(p, cpu, i);
 				wl_times_doubles(p, cpu, i);
 				break;
 			}

@@ -113,9 +113,6 @@ WL_INLINE int wl_read_core(struct wl_policy *p, const struct wl_search *s, const
 {
 	struct wl_level *smt = wl_level_of(p, p->topo.smt_level);
 	u32 first = wl_entry(smt->first, s->candidate), span = wl_entry(smt->weight, s->candidate);
-	struct wl_level *llc = wl_level_of(p, p->topo.llc_level);
-	u32 llc_span = wl_entry(llc->weight, wl_entry(llc->dom_of, s->target));
-	u32 start = wl_entry(llc->pos, s->target), at, least = ~0u;
 	u32 i, cpu, busy = 0;
 	int found = WL_CPU_NONE;
 
@@ -131,11 +128,10 @@ WL_INLINE int wl_read_core(struct wl_policy *p, const struct wl_search *s, const
 			if (notes)
 				wl_note(p, s->this_cpu, cpu);
 		}
-		at = wl_wrap(wl_entry(llc->pos, cpu) + llc_span - start, llc_span);
-		if (at < least && wl_allowed(p, t, cpu)) {
+		/* A core's CPUs ascend, and a walk from target on comes to higher CPUs first. */
+		if ((found < 0 || ((u32)found < s->target && cpu >= s->target)) &&
+		    wl_allowed(p, t, cpu))
 			found = cpu;
-			least = at;
-		}
 	}
 	return busy ? WL_CPU_NONE : found;
 }

@@ -211,21 +211,13 @@ WL_INLINE void wl_push_running(struct wl_policy *p, const struct wl_task *t, u32
 	wl_write_once(wl_cpu_of(p, cpu)->push.why, 0);
 }
 
-/* A running task of cpu moves to the CPU `to`: tries that failed do not count any more. */
+/* A running task of cpu moves to the CPU `to`. */
 WL_FN int wl_push_ends(struct wl_policy *p WL_ARG, u32 cpu, u32 to)
 {
-	u32 i, index;
+	u32 level = wl_spanning_level(p, cpu, to);
 
-	wl_for_levels (p, i, 1) {
-		struct wl_level *lv = wl_level_of(p, i);
-
-		if (wl_entry(lv->dom_of, cpu) != wl_entry(lv->dom_of, to))
-			continue;
-		index = i;
-		wl_hide(index);
-		wl_cpu_of(p, to)->balance_failed[index & (WL_MAX_LEVELS - 1)] = 0;
-		break;
-	}
+	if (level < p->topo.nr_levels)
+		wl_tries_end(p, to, level);
 	return 0;
 }
 

@@ -25,24 +25,6 @@
 
 #include "access.h"
 
-/*
- * The smallest level at which one domain has both CPUs, which differ; nr_levels if there is none.
- */
-WL_INLINE u32 wl_spanning_level(struct wl_policy *p, u32 a, u32 b)
-{
-	u32 found = p->topo.nr_levels, i;
-
-	wl_for_levels (p, i, wl_shares_llc(p, a, b) ? 1 : p->topo.llc_level + 1) {
-		struct wl_level *lv = wl_level_of(p, i);
-
-		if (wl_entry(lv->dom_of, a) == wl_entry(lv->dom_of, b)) {
-			found = i;
-			break;
-		}
-	}
-	return found;
-}
-
 /* Returns the target and says why. waker may be null. */
 WL_FN int wl_affine_always(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
 			   const struct wl_task *t WL_ARG, const struct wl_task *waker,

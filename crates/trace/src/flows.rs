@@ -337,9 +337,9 @@ impl<'a> Streams<'a> {
         for wakeup in &known.ended[consumer as usize] {
             let waker = wakeup.waker;
             let (to, from) = (known.pair(waker, consumer).len(), known.pair(consumer, waker).len());
-            // Where data and room flow in opposite directions, data wakes more often.
             // A child's exit ends a wait for that child, and no other.
             let may_exit = tasks[waker as usize].parent == Some(consumer) && to < FEWEST;
+            // Where data and room flow in opposite directions, data wakes more often.
             if !is_pair(waker) && (to, waker) > (from, consumer) && !may_exit {
                 producers.insert(waker);
             }

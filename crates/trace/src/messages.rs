@@ -31,7 +31,7 @@
 //!
 //! Cost: time and memory in proportion to the events.
 
-mod answers;
+pub(crate) mod answers;
 mod flow;
 mod pollers;
 pub(crate) mod turns;

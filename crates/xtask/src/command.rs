@@ -83,6 +83,11 @@ pub(crate) fn text(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output(command)?).trim().to_owned())
 }
 
+/// The date in UTC, as 2026-11-27.
+pub(crate) fn today() -> Result<String> {
+    text(Command::new("date").args(["--utc", "+%Y-%m-%d"]))
+}
+
 /// Where cargo builds.
 pub(crate) fn target_folder() -> Result<PathBuf> {
     let metadata = text(cargo().args(["metadata", "--no-deps", "--format-version", "1"]))?;

@@ -7,7 +7,7 @@ use std::fs;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::command::{cargo, output, root, run as run_command};
+use crate::command::{cargo, output, root, run as run_command, today};
 
 /// The sections of experiments begin after this one.
 const ALL: &str = "\n## All experiments together\n";
@@ -48,20 +48,13 @@ pub(crate) fn run(args: &ExperimentsArgs) -> Result<()> {
     let page = if args.uncertainty.is_some() {
         renewed(&old, &new, None)?
     } else if args.names.is_empty() {
-        dated(&new, &when()?)
+        dated(&new, &today()?)
     } else {
-        renewed(&old, &new, Some(&when()?))?
+        renewed(&old, &new, Some(&today()?))?
     };
     fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))?;
     println!("experiments: wrote {} and {}", path.display(), results.display());
     Ok(())
-}
-
-/// Returns the date, in UTC.
-fn when() -> Result<String> {
-    let mut date = std::process::Command::new("date");
-    let today = output(date.args(["--utc", "+%Y-%m-%d"]))?;
-    Ok(String::from_utf8(today).context("date writes UTF-8")?.trim().to_owned())
 }
 
 /// Splits a page into what stands before the sections of experiments, and these.

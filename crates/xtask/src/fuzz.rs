@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::command::{Skipped, find_program, root, target_folder, text};
+use crate::command::{Skipped, find_program, root, target_folder, today};
 
 const PAGE: &str = "docs/results/fuzz.md";
 /// Beyond this, an input takes too much memory.
@@ -123,7 +123,7 @@ fn sums(reader: &str, log: &str) -> Result<Sums> {
 }
 
 fn page(sums: &[Sums], seconds: u32) -> Result<String> {
-    let date = text(Command::new("date").arg("+%Y-%m-%d"))?;
+    let date = today()?;
     let mut page = format!(
         "# Fuzzing the readers of recordings\n\n\
          Written by `cargo xtask fuzz --seconds {seconds}` on {date}: {seconds} s for each reader, on one thread, with\n\

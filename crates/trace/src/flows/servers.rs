@@ -21,10 +21,9 @@ use wakelab_workload::{Channel, Op, TaskIndex};
 
 use super::requests::Pair;
 use super::{Flows, INBOX, Known};
+use crate::messages::answers::is_sure;
 use crate::program::Tracked;
 
-/// If as many answers come before the server sleeps again, it answers the client that asks first.
-const SURE_PERCENT: usize = 90;
 /// The fewest clients that can ask in another order.
 const FEWEST_CLIENTS: usize = 2;
 
@@ -50,8 +49,8 @@ pub(super) fn take_servers(
     }
     for (server, pairs) in by_server {
         let task = &tasks[server as usize];
-        let takes_others = task.polls || task.steps.iter().any(|step| matches!(step.op, Op::Recv { .. }));
-        if pairs.len() < FEWEST_CLIENTS || takes_others || !answers_at_once(known, &pairs) {
+        let takes_others = || task.polls || task.steps.iter().any(|step| matches!(step.op, Op::Recv { .. }));
+        if pairs.len() < FEWEST_CLIENTS || takes_others() || !answers_at_once(known, &pairs) {
             continue;
         }
         tasks[server as usize].polls = true;
@@ -86,5 +85,5 @@ fn answers_at_once(known: &Known<'_>, pairs: &[&Added]) -> bool {
             at_once += usize::from(sleep.is_none_or(|sleep| sleep.blocked > answer.at));
         }
     }
-    cases > 0 && at_once * 100 >= cases * SURE_PERCENT
+    is_sure(at_once, cases)
 }

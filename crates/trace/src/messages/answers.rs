@@ -21,6 +21,11 @@ use crate::program::Tracked;
 /// If as many answers come before a sleep, the task answers before it sleeps.
 const SURE_PERCENT: usize = 90;
 
+/// Whether a task answers before it sleeps, which it did `at_once` times in this number of cases.
+pub(crate) fn is_sure(at_once: usize, cases: usize) -> bool {
+    cases > 0 && at_once * 100 >= cases * SURE_PERCENT
+}
+
 /// Returns the flow of the answers for each flow of questions to a task that polls.
 pub(super) fn answers(
     all: &Messages,
@@ -62,7 +67,7 @@ pub(super) fn answers(
             cases += 1;
             at_once += usize::from(next_sleep.is_none_or(|&blocked| blocked > answered));
         }
-        (cases > 0 && at_once * 100 >= cases * SURE_PERCENT).then_some((index, *answer))
+        is_sure(at_once, cases).then_some((index, *answer))
     };
     flows.all.iter().enumerate().filter_map(answer_of).collect()
 }
