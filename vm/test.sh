@@ -4,11 +4,12 @@
 # console (lib.sh). Work is done by wakelab-guest, which checks the result of each of its tasks.
 #
 # Steps under one load of the scheduler: pinned, affinity, forks, cgroups, real-time, hotplug. Steps that load for themselves: reload,
-# kill, gap, partial, waits, crowd, stats, first-cgroup, again, yield, stall, forbidden, fair, and those of long.sh. Bounds in time mean
+# kill, gap, partial, waits, crowd, stats, first-cgroup, again, yield, stall, forbidden, fair, and those of long.sh and limits.sh. Bounds in time mean
 # something in virtual time only; /bounds has what applies.
 
 . /lib.sh
 . /long.sh              # fuzz, stress-loads, soak
+. /limits.sh            # limits
 . /bounds               # within_ms, at_least, reloads, moments, fair_ms, fuzz_s, stress_loads, soak_h
 policy=$(cat /policy)
 
@@ -640,7 +641,7 @@ if grep -qxE 'pinned|affinity|forks|cgroups|hotplug' /steps && load "$policy"; t
     unload
     check_log
 fi
-for step in real-time reload kill gap partial waits crowd stats first-cgroup again yield stall forbidden fair fuzz stress-loads soak; do
+for step in real-time reload kill gap partial waits crowd stats first-cgroup again yield stall limits forbidden fair fuzz stress-loads soak; do
     if wanted $step; then
         "run_$(echo $step | tr - _)"
         check_log

@@ -205,7 +205,7 @@ fn has_weights(root: &Path) -> bool {
 }
 
 /// Returns where cgroup v2 is mounted, according to /proc/mounts.
-fn cgroup_root(mounts: &str) -> Option<PathBuf> {
+pub(crate) fn cgroup_root(mounts: &str) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
         let mut words = line.split(' ').skip(1);
         let path = words.next()?;
@@ -221,7 +221,7 @@ fn own(root: &Path, membership: &str) -> Vec<u64> {
 }
 
 /// Returns the paths of all cgroups below a root, by id, which is the directory's inode.
-fn paths(root: &Path) -> BTreeMap<u64, String> {
+pub(crate) fn paths(root: &Path) -> BTreeMap<u64, String> {
     let (mut found, mut rest) = (BTreeMap::new(), vec![String::new()]);
     while let Some(path) = rest.pop() {
         for entry in fs::read_dir(root.join(path.trim_start_matches('/'))).into_iter().flatten().flatten() {

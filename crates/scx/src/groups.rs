@@ -12,6 +12,7 @@ use wakelab_policy::Groups;
 use super::{OpenSkel, Skel, types};
 use crate::entitlement::Group;
 use crate::kernel_tells_groups;
+use crate::limits::{Limit, Limits};
 
 /// Makes room for `groups` cgroups and the root. Returns the number of the policy's slots, including the root's; 0 if
 /// cgroups are ignored, because `groups` is 0 or because this kernel does not report them to sched_ext. `awaited`:
@@ -42,6 +43,8 @@ pub(crate) fn reserve(skel: &mut OpenSkel<'_>, groups: u32, awaited: bool, nr_cp
     skel.maps.group_slots.set_max_entries(groups)?;
     skel.maps.wl_groups.set_max_entries(slots)?;
     skel.maps.wl_group_cpus.set_max_entries(slots * nr_cpus as u32)?;
+    skel.maps.limits.set_max_entries(slots)?;
+    skel.maps.pools.set_max_entries(slots)?;
     Ok(slots)
 }
 
@@ -78,6 +81,21 @@ fn record<T: Copy>(records: &impl MapCore, index: u32) -> Result<T> {
     // SAFETY: used for the skeleton's wl_group and wl_group_cpu, of integers only; the map has values of that size.
     #[allow(unsafe_code)]
     Ok(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+}
+
+/// Tells the BPF side which limits have changed, if it is time to look.
+pub(crate) fn tell_limits(skel: &Skel<'_>, limits: &mut Limits) -> Result<()> {
+    let Some(found) = limits.look() else { return Ok(()) };
+    let slot = |id: u64| {
+        let slot = skel.maps.group_slots.lookup(&id.to_ne_bytes(), MapFlags::ANY).ok()??;
+        Some(u32::from_ne_bytes(slot.try_into().ok()?))
+    };
+    let by_slot = found.into_iter().filter_map(|(id, limit)| Some((slot(id)?, limit))).collect();
+    for (slot, Limit { quota_ns, period_ns, is_idle }) in limits.changes(by_slot) {
+        let words = [quota_ns, period_ns, is_idle.into()].map(u64::to_ne_bytes);
+        skel.maps.limits.update(&slot.to_ne_bytes(), words.as_flattened(), MapFlags::ANY)?;
+    }
+    Ok(())
 }
 
 /// Returns the groups with runnable tasks, and the number of runnable tasks outside any. Only records that count

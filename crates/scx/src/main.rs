@@ -17,6 +17,7 @@ mod entitlement;
 mod kernel_has;
 mod kernels;
 mod labels;
+mod limits;
 mod logged;
 mod logged_skel;
 mod machine;
@@ -94,7 +95,9 @@ fn run(args: &Arguments) -> Result<()> {
         .context("cannot catch SIGINT")?;
 
     let spec = args.spec()?;
-    let mut starts = Starts { count: 0, tries: 0, cgroups: cgroups(args), server: None };
+    let mut starts = Starts { count: 0, tries: 0, cgroups: cgroups(args), has_limits: false, server: None };
+    // A log's program has no limits (bpf/limits.bpf.h).
+    starts.has_limits = starts.cgroups > 0 && args.log.is_none() && limits::found();
     loop {
         let attach_and_wait = match () {
             () if args.log.is_some() => logged::scheduler::attach_and_wait,
@@ -118,6 +121,10 @@ fn run(args: &Arguments) -> Result<()> {
                     starts.cgroups
                 );
             }
+            Ending::Limits => {
+                starts.has_limits = true;
+                eprintln!("scx_wakelab: a cgroup has cpu.max or cpu.idle: starting again, with limits");
+            }
         }
         starts.count += 1;
         starts.tries = 0;
@@ -132,6 +139,8 @@ pub(crate) struct Starts {
     pub(crate) tries: u32,
     /// The greatest number of cgroups to distinguish.
     pub(crate) cgroups: u32,
+    /// Whether a cgroup has cpu.max or cpu.idle, or had.
+    pub(crate) has_limits: bool,
     /// The statistics' server, once the scheduler was attached.
     pub(crate) server: Option<server::Server>,
 }
@@ -176,6 +185,8 @@ pub(crate) enum Ending {
     CpusChanged,
     /// There are more cgroups than there is room for.
     MoreCgroups,
+    /// A cgroup has got cpu.max or cpu.idle, and the BPF side was loaded without them.
+    Limits,
     /// The kernel could not make a task's record, which it may do after a pause.
     NoRecord(Duration),
 }

@@ -32,6 +32,7 @@ macro_rules! counters {
                 dispatches = dispatches, "times that a CPU asked for a task";
                 pull_races = pull_races, "pulls that failed because another CPU took the task";
                 rescued = rescued, "tasks moved on because they could not run where they were queued";
+                throttled = throttled, "times that a task was put aside because its cgroup had used up cpu.max";
                 global_queue = global, "tasks sent to the global queue because the policy's answer could not be used";
             }
             named {
@@ -200,8 +201,8 @@ impl fmt::Display for Metrics {
         line(f, "tasks pulled", by_count(&self.tasks_pulled))?;
         writeln!(
             f,
-            "  lost races {}  rescued {}  global queue {}",
-            self.pull_races, self.rescued, self.global_queue
+            "  lost races {}  rescued {}  throttled {}  global queue {}",
+            self.pull_races, self.rescued, self.throttled, self.global_queue
         )?;
         if !self.groups.is_empty() {
             self.groups_table(f)?;

@@ -22,10 +22,13 @@ use super::stats::Stats;
 use super::{OpenSkel, Skel, SkelBuilder, groups, types};
 use crate::arguments::{Arguments, Bench, Break, Perf};
 use crate::entitlement::Entitlement;
+use crate::limits::Limits;
 use crate::metrics::{Metrics, SCHEMA_VERSION};
 use crate::print::say;
 use crate::server::Server;
-use crate::{Ending, MOST_CGROUPS, Starts, again, kernel_has, machine, priority, server, verifier};
+use crate::{
+    Ending, MOST_CGROUPS, Starts, again, kernel_has, kernel_tells_groups, machine, priority, server, verifier,
+};
 
 /// WL_MAX_CPUS of a BPF build (policy/base.h).
 const MAX_CPUS: usize = 1024;
@@ -66,6 +69,11 @@ pub(crate) fn attach_and_wait(
     let rodata = skel.maps.rodata_data.as_deref_mut().context("the skeleton has no .rodata")?;
     rodata.has_gaps = (tables.nr_cpus() != numbers.len()).into();
     rodata.break_start = args.break_by.is_some_and(|how| how.fails_start(starts.tries));
+    rodata.has_limits = starts.has_limits.into();
+    if starts.has_limits {
+        // A throttled task must not go on because nothing else can run.
+        skel.struct_ops.wakelab_ops_mut().flags |= *compat::SCX_OPS_ENQ_LAST;
+    }
     let mut skel = scx_ops_load!(skel, wakelab_ops, uei)?;
     let attached = priority::as_real_time(|| scx_ops_attach!(skel, wakelab_ops));
     // Whether attaching itself fails then depends on the kernel; it has told the reason in any case.
@@ -79,6 +87,10 @@ pub(crate) fn attach_and_wait(
     if args.verbose {
         say(verifier::summary(skel.object())?)?;
     }
+    let mut limits = Limits::new();
+    if starts.has_limits {
+        groups::tell_limits(&skel, &mut limits)?;
+    }
     say(format_args!("scheduling by {spec}"))?;
     warn_of_delays(&skel, spec, &tables)?;
     let log = Log::begin(&skel, args, &bounded, &topology, starts.count)?;
@@ -88,7 +100,7 @@ pub(crate) fn attach_and_wait(
         starts.server = server::launch();
     }
     let mut observer = Observer::new(args, spec, tables.nr_cpus(), numbers.len());
-    let more_cgroups = wait(&skel, args, stop, starts, &log, &mut observer)?;
+    let again = wait(&skel, args, stop, starts, &log, &mut observer, &mut limits)?;
     drop(link);
     if args.bench == Some(Bench::Search) {
         say(observer.stats(&skel)?.search())?;
@@ -99,8 +111,7 @@ pub(crate) fn attach_and_wait(
         uei_report!(&skel, uei).context("the kernel detached the scheduler and uses its own again")?;
     Ok(match () {
         () if ended.should_restart() => Ending::CpusChanged,
-        () if more_cgroups => Ending::MoreCgroups,
-        () => Ending::Stopped,
+        () => again.unwrap_or(Ending::Stopped),
     })
 }
 
@@ -170,8 +181,8 @@ fn tells_perf(perf: Perf, sysfs: &Path) -> bool {
     }
 }
 
-/// Serves, logs and prints statistics until the scheduler should end, or has ended. Returns whether it should start
-/// again with room for more cgroups.
+/// Serves, logs and prints statistics until the scheduler should end, or has ended. Returns why it should start again,
+/// if it should.
 fn wait(
     skel: &Skel<'_>,
     args: &Arguments,
@@ -179,12 +190,15 @@ fn wait(
     starts: &Starts,
     log: &Log,
     observer: &mut Observer,
-) -> Result<bool> {
+    limits: &mut Limits,
+) -> Result<Option<Ending>> {
     let channels = starts.server.as_ref().map(Server::channels);
     let every = args.stats.filter(|&seconds| seconds > 0).map(Duration::from_secs);
     let mut last = Instant::now();
     let mut printed = observer.metrics(skel)?;
     let mut without_slot = 0;
+    // A log's program has no limits (bpf/limits.bpf.h).
+    let is_limitable = starts.cgroups > 0 && args.log.is_none() && kernel_tells_groups();
     while !stop.load(Ordering::Relaxed) && !uei_exited!(skel, uei) {
         // Not a wait in the channel, because that spins before it sleeps. On a real machine this costs little, but an
         // emulated CPU that spins gives its turn away, and the loader would seem to compute all the time.
@@ -200,7 +214,12 @@ fn wait(
         let bss = skel.maps.bss_data.as_deref().context("the skeleton has no .bss")?;
         let left_out = groups::without_slot(&bss.group_counts);
         if args.cgroups.is_none() && starts.cgroups < MOST_CGROUPS && left_out > 0 {
-            return Ok(true);
+            return Ok(Some(Ending::MoreCgroups));
+        }
+        if starts.has_limits {
+            groups::tell_limits(skel, limits)?;
+        } else if is_limitable && limits.look().is_some_and(|found| !found.is_empty()) {
+            return Ok(Some(Ending::Limits));
         }
         groups::warn_without_slot(left_out, starts.cgroups, &mut without_slot);
         if every.is_some_and(|every| last.elapsed() >= every) {
@@ -212,7 +231,7 @@ fn wait(
             printed = now;
         }
     }
-    Ok(false)
+    Ok(None)
 }
 
 /// Reports what the policy's accounts still hold once the scheduler is detached.

@@ -148,10 +148,10 @@ fn deepest(all: &Functions, name: &str) -> (u32, Vec<String>) {
     (frame.max(&1).next_multiple_of(16) + below.0, chain)
 }
 
-/// The deepest chain of an object.
-fn chain(elf: &[u8]) -> (u32, Vec<String>) {
+/// The deepest chain of an object, from hooks whose names begin so.
+fn chain(elf: &[u8], hooks: &str) -> (u32, Vec<String>) {
     let all = functions(elf);
-    let hooks = all.keys().filter(|name| name.starts_with("wakelab_"));
+    let hooks = all.keys().filter(|name| name.starts_with(hooks));
     hooks.map(|name| deepest(&all, name)).max().expect("an object has hooks")
 }
 
@@ -165,7 +165,7 @@ macro_rules! object {
 #[test]
 fn our_own_policy_leaves_64_bytes_free() {
     for (name, elf) in [object!("own"), object!("own_groups")] {
-        let (bytes, chain) = chain(elf);
+        let (bytes, chain) = chain(elf, "wakelab_");
         println!("{name}: {bytes} bytes: {}", chain.join(" > "));
         assert!(bytes + 64 <= STACK_BYTES, "{name}: {bytes} bytes: {}", chain.join(" > "));
     }
@@ -175,8 +175,16 @@ fn our_own_policy_leaves_64_bytes_free() {
 /// that no single policy fills.
 #[test]
 fn the_other_programs_take_no_more_than_they_did() {
-    for ((name, elf), most) in [(object!("bpf"), STACK_BYTES), (object!("logged"), 608)] {
-        let (bytes, chain) = chain(elf);
+    let logged = object!("logged");
+    for ((name, elf), hooks, most) in
+        // With 16 bytes more, the kernel refuses `linux-4.15 --log` for wakelab_select_cpu.
+        [
+            (object!("bpf"), "wakelab_", STACK_BYTES),
+            (logged, "wakelab_", 576),
+            (logged, "wakelab_select", 528),
+        ]
+    {
+        let (bytes, chain) = chain(elf, hooks);
         println!("{name}: {bytes} bytes: {}", chain.join(" > "));
         assert!(bytes <= most, "{name}: {bytes} bytes: {}", chain.join(" > "));
     }

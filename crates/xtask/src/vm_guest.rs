@@ -43,7 +43,7 @@ const SILENCE_ON_THE_WALL: Duration = Duration::from_secs(900);
 const LAST_WORDS: Duration = Duration::from_secs(60);
 
 /// Scripts of vm/ that guests' inits source.
-const SHARED_SCRIPTS: [&str; 2] = ["lib.sh", "long.sh"];
+const SHARED_SCRIPTS: [&str; 3] = ["lib.sh", "long.sh", "limits.sh"];
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 

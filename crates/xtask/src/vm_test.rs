@@ -93,6 +93,7 @@ const KINDS: &[Kind] = &[
             "again",
             "yield",
             "stall",
+            "limits",
         ],
     },
     Kind {

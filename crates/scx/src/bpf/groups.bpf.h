@@ -16,6 +16,7 @@
 #define SCX_WAKELAB_GROUPS_H
 
 #include "state.bpf.h"
+#include "limits.bpf.h"
 
 /* Slot by cgroup id. The loader sizes it by the number of slots. */
 struct {
@@ -24,14 +25,6 @@ struct {
 	__type(key, u64);
 	__type(value, u32);
 } group_slots SEC(".maps");
-
-struct group_counts {
-	u32 last_slot;	  /* the slot that was given last */
-	u32 highest_slot; /* the highest slot that was ever given */
-	u64 without_slot; /* cgroups for which no slot was free */
-};
-
-struct group_counts group_counts;
 
 /* A weight of 100 in sched_ext is 1024 shares in the policy. */
 static u32 group_shares(u32 scx_weight)
@@ -126,6 +119,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(wakelab_cgroup_init, struct cgroup *cgrp,
 		group_counts.without_slot++;
 		return 0;
 	}
+	if (counts_limits())
+		limit_slot(slot, group_shares(args->weight));
 	group_counts.last_slot = slot;
 	if (slot > group_counts.highest_slot)
 		group_counts.highest_slot = slot;
@@ -147,10 +142,13 @@ void BPF_STRUCT_OPS_SLEEPABLE(wakelab_cgroup_exit, struct cgroup *cgrp)
 void BPF_STRUCT_OPS(wakelab_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
 {
 	u64 id = cgrp->kn->id;
-	u32 *slot = bpf_map_lookup_elem(&group_slots, &id);
+	u32 *slot = bpf_map_lookup_elem(&group_slots, &id), shares = group_shares(weight);
 
-	if (slot)
-		wl_group_shares(&policy, *slot, group_shares(weight));
+	if (!slot)
+		return;
+	if (counts_limits())
+		shares = limit_shares(*slot, shares);
+	wl_group_shares(&policy, *slot, shares);
 }
 
 /* The kernel has taken the task out of its queue before this. */

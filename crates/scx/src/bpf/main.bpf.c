@@ -36,9 +36,10 @@
 #include "state.bpf.h"
 #include "queues.bpf.h"
 #include "break.bpf.h"
-#include "groups.bpf.h"
 #include "timer.bpf.h"
 #include "taken.bpf.h"
+#include "limits.bpf.h"
+#include "groups.bpf.h"
 #include "perf.bpf.h"
 
 char _license[] SEC("license") = "GPL";
@@ -120,6 +121,9 @@ s32 BPF_STRUCT_OPS(wakelab_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 
 	if (!tctx || is_to_be_lost(p))
 		return prev_cpu;
+	/* The kernel calls enqueue then. */
+	if (counts_limits() && task_throttled_by(p, tctx))
+		return prev_cpu;
 	if (wl_trait_reads_waker(&axis_params))
 		waker = task_ctx(bpf_get_current_task_btf());
 	in->this_cpu = this_cpu;
@@ -175,6 +179,9 @@ static u32 enqueue_why(struct task_ctx *tctx, u64 enq_flags)
 		return WL_ENQ_FORK;
 	if (enq_flags & SCX_ENQ_WAKEUP)
 		return WL_ENQ_WAKEUP;
+	/* The policy was told that it sleeps, but it is throttled no more. */
+	if (counts_limits() && tctx->is_throttled)
+		return WL_ENQ_WAKEUP;
 	return tctx->goes_on || tctx->task.place == WL_PLACE_RUNNING ? WL_ENQ_SLICE_END
 								     : WL_ENQ_MOVED;
 }
@@ -195,13 +202,19 @@ void BPF_STRUCT_OPS(wakelab_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		return;
 	}
+	if (counts_limits() && put_aside(p, tctx, cpu, enq_flags))
+		return;
 	why = enqueue_why(tctx, enq_flags);
 	tctx->goes_on = 0;
+	tctx->is_throttled = 0;
 	now_ns = bpf_ktime_get_ns();
 	if (why == WL_ENQ_SLICE_END)
 		scratch_of(cpu)->switch_ns = now_ns;
 	ask_enqueue(sc, tctx, cpu, why, this_cpu, now_ns);
 	insert(p, sc, tctx, WL_CPU_NONE, enq_flags);
+	/* Its CPU was about to idle (see wakelab_dispatch()). */
+	if (counts_limits() && (enq_flags & SCX_ENQ_LAST))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
 /*
@@ -229,6 +242,13 @@ static __always_inline int take_picked(s32 cpu, u64 now_ns, u32 pick)
 	return pick == WL_PICK_LAST ? take_last(cpu, now_ns) : take_eligible(cpu, now_ns);
 }
 
+/* May prev, which ran on the CPU of sc, go on there? */
+static __always_inline bool can_go_on(struct task_struct *prev, struct scratch *sc)
+{
+	return prev && (prev->scx.flags & SCX_TASK_QUEUED) &&
+	       !(counts_limits() && sc->throttles_prev);
+}
+
 void BPF_STRUCT_OPS(wakelab_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct scratch *sc = scratch_of(cpu);
@@ -244,6 +264,10 @@ void BPF_STRUCT_OPS(wakelab_dispatch, s32 cpu, struct task_struct *prev)
 		now_ns = bpf_ktime_get_ns();
 	/* If a task of a higher class comes next, a hook follows only if one of our tasks ran. */
 	sc->switch_ns = prev ? now_ns : 0;
+	if (counts_limits()) {
+		sc->throttles_prev = 0;
+		sc->throttles_prev = can_go_on(prev, sc) && throttles_prev(prev, cpu, now_ns);
+	}
 	wl_dispatch(&policy, cpu, now_ns, &sc->dispatch);
 	if (sc->dispatch.what == WL_DISPATCH_PULL)
 		pull_all(cpu);
@@ -256,7 +280,7 @@ void BPF_STRUCT_OPS(wakelab_dispatch, s32 cpu, struct task_struct *prev)
 		 * No other task should run instead of prev if prev can go on: while it has slice
 		 * left, the kernel keeps it.
 		 */
-		if (prev && (prev->scx.flags & SCX_TASK_QUEUED) && sc->dispatch.keep_slice_ns &&
+		if (can_go_on(prev, sc) && sc->dispatch.keep_slice_ns &&
 		    scx_bpf_dsq_nr_queued(cpu) > 0) {
 			scx_bpf_task_set_slice(prev, sc->dispatch.keep_slice_ns);
 			return;
@@ -266,6 +290,12 @@ void BPF_STRUCT_OPS(wakelab_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	if (scx_bpf_dsq_nr_queued(cpu) > 0)
 		rescue(cpu);
+	/*
+	 * Nothing but prev can run here. The kernel would let it go on by itself, but with limits
+	 * it is asked not to (SCX_OPS_ENQ_LAST), because prev may be throttled.
+	 */
+	if (counts_limits() && can_go_on(prev, sc))
+		scx_bpf_task_set_slice(prev, SCX_SLICE_DFL);
 }
 
 void BPF_STRUCT_OPS(wakelab_running, struct task_struct *p)
@@ -284,6 +314,8 @@ void BPF_STRUCT_OPS(wakelab_running, struct task_struct *p)
 	if (!tctx)
 		return;
 	tctx->goes_on = 0;
+	if (counts_limits())
+		limited_running(p, tctx, cpu);
 	if (wl_trait_enqueue_stops(&axis_params) && tctx->task.place == WL_PLACE_RUNNING)
 		stop_late(tctx, cpu, now_ns);
 	wl_running(&policy, &tctx->task, cpu, now_ns);
@@ -299,12 +331,17 @@ void BPF_STRUCT_OPS(wakelab_stopping, struct task_struct *p, bool runnable)
 	s32 cpu;
 	u64 now_ns;
 
-	if (runnable && enqueue_says_stopped(p))
+	if (runnable && !counts_limits() && enqueue_says_stopped(p))
 		return;
 	tctx = task_ctx(p);
 	if (!tctx)
 		return;
 	cpu = own_cpu(p);
+	if (counts_limits()) {
+		charge_running(p, tctx, cpu);
+		if (runnable && (tctx->is_throttled || enqueue_says_stopped(p)))
+			return;
+	}
 	tctx->goes_on = runnable;
 	now_ns = bpf_ktime_get_ns();
 	scratch_of(cpu)->switch_ns = now_ns;
@@ -366,6 +403,8 @@ void BPF_STRUCT_OPS(wakelab_tick, struct task_struct *p)
 
 	tell_perf(cpu, sc, now_ns, true);
 	wl_tick(&policy, cpu, (struct wl_task *)task_ctx(p), now_ns, out);
+	if (counts_limits())
+		limited_tick(p, cpu);
 	/*
 	 * The dispatch does the balancing that is due, but it would come only at the end of the
 	 * slice.
@@ -502,6 +541,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(wakelab_init)
 	ret = start_timer();
 	if (!ret)
 		ret = init_watch();
+	if (!ret)
+		ret = start_limits();
 	if (ret)
 		scx_bpf_error("cannot start the timer: %d", ret);
 	return ret;

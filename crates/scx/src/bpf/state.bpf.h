@@ -132,6 +132,9 @@ struct scratch {
 	u32 util;
 	u32 most_told; /* the highest performance that was asked for */
 	u64 told;      /* how many times it was asked for one */
+	/* limits.bpf.h: the CPU time of the running task when it was last charged. */
+	u64 charged_ns;
+	u32 throttles_prev; /* 1: the task that ran is throttled; written and read by dispatch */
 } WL_ALIGN_LINE;
 
 struct scratch scratch[WL_MAX_CPUS];
@@ -139,7 +142,8 @@ struct scratch scratch[WL_MAX_CPUS];
 struct task_ctx {
 	struct wl_task task; /* first, so that a pointer to one is a pointer to the other */
 	s32 last_cpu;	     /* where it ran last, or WL_CPU_NONE */
-	u32 goes_on;	     /* it stopped while runnable: the next enqueue ends its slice */
+	u16 goes_on;	     /* it stopped while runnable: the next enqueue ends its slice */
+	u16 is_throttled;    /* limits.bpf.h: the policy was told that it is not runnable */
 };
 
 struct {

@@ -46,6 +46,7 @@ struct cpu_stats {
 	u64 migrations;
 	u64 rescued; /* moved on because it may not run where it was queued */
 	u64 global;  /* through the global DSQ: no record, or no usable answer */
+	u64 throttled;
 } WL_ALIGN_LINE;
 
 struct cpu_stats stats[WL_MAX_CPUS];
