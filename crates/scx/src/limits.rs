@@ -22,7 +22,7 @@ pub(crate) struct Limit {
     /// CPU time in each period; 0: as much as there is.
     pub(crate) quota_ns: u64,
     pub(crate) period_ns: u64,
-    /// cpu.idle
+    /// Its tasks run only where no others want to (cpu.idle).
     pub(crate) is_idle: bool,
 }
 

@@ -220,7 +220,10 @@ static __noinline bool put_aside(struct task_struct *p, struct task_ctx *tctx, s
 	return true;
 }
 
-/* Queues the tasks that group `slot` no longer throttles; those of another group go to its queue. */
+/*
+ * Queues the tasks that group `slot` no longer throttles. Those that another group throttles go to
+ * that one's queue.
+ */
 SEPARATE int release(u32 slot)
 {
 	struct scratch *sc = &limit_scratch;
