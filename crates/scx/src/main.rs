@@ -96,8 +96,7 @@ fn run(args: &Arguments) -> Result<()> {
 
     let spec = args.spec()?;
     let mut starts = Starts { count: 0, tries: 0, cgroups: cgroups(args), has_limits: false, server: None };
-    // A log's program has no limits (bpf/limits.bpf.h).
-    starts.has_limits = starts.cgroups > 0 && args.log.is_none() && limits::found();
+    starts.has_limits = may_limit(args, &starts) && limits::found();
     loop {
         let attach_and_wait = match () {
             () if args.log.is_some() => logged::scheduler::attach_and_wait,
@@ -174,6 +173,11 @@ fn cgroups(args: &Arguments) -> u32 {
 /// Returns how many cgroups to distinguish after there were more than `now`.
 fn more_cgroups(now: u32) -> u32 {
     (2 * now).clamp(SOME_CGROUPS, MOST_CGROUPS)
+}
+
+/// Whether the BPF side can count limits of cgroups: a log's program cannot (bpf/limits.bpf.h).
+pub(crate) fn may_limit(args: &Arguments, starts: &Starts) -> bool {
+    starts.cgroups > 0 && args.log.is_none() && kernel_tells_groups()
 }
 
 /// Why the scheduler is no longer attached.

@@ -27,7 +27,7 @@ use crate::metrics::{Metrics, SCHEMA_VERSION};
 use crate::print::say;
 use crate::server::Server;
 use crate::{
-    Ending, MOST_CGROUPS, Starts, again, kernel_has, kernel_tells_groups, machine, priority, server, verifier,
+    Ending, MOST_CGROUPS, Starts, again, kernel_has, machine, may_limit, priority, server, verifier,
 };
 
 /// WL_MAX_CPUS of a BPF build (policy/base.h).
@@ -197,8 +197,7 @@ fn wait(
     let mut last = Instant::now();
     let mut printed = observer.metrics(skel)?;
     let mut without_slot = 0;
-    // A log's program has no limits (bpf/limits.bpf.h).
-    let is_limitable = starts.cgroups > 0 && args.log.is_none() && kernel_tells_groups();
+    let may_limit = may_limit(args, starts);
     while !stop.load(Ordering::Relaxed) && !uei_exited!(skel, uei) {
         // Not a wait in the channel, because that spins before it sleeps. On a real machine this costs little, but an
         // emulated CPU that spins gives its turn away, and the loader would seem to compute all the time.
@@ -218,7 +217,7 @@ fn wait(
         }
         if starts.has_limits {
             groups::tell_limits(skel, limits)?;
-        } else if is_limitable && limits.look().is_some_and(|found| !found.is_empty()) {
+        } else if may_limit && limits.look().is_some_and(|found| !found.is_empty()) {
             return Ok(Some(Ending::Limits));
         }
         groups::warn_without_slot(left_out, starts.cgroups, &mut without_slot);
