@@ -42,8 +42,9 @@ received() {
 limits() {
     why=
     limited=
-    # 40 ms in each 100: 1.6 s; and the others get the rest.
+    # 40 ms in each 100: 1.6 s; and the others get the rest. A limit counts from the timer's next firing on.
     cgroup free
+    sleep 0.5
     before=$(used capped)
     before_free=$(used free)
     compute capped 4000 4
@@ -56,33 +57,33 @@ limits() {
     echo +cpu > /sys/fs/cgroup/outer/cgroup.subtree_control
     cgroup outer/inner 20000 100000
     cgroup outer/rest
-    sleep 2     # the loader looks once a second
+    sleep 5     # the loader looks at least every four seconds
     compute outer/inner 4000 4
     compute outer/rest 4000 4
     computed
     received outer/inner 0 744 856
     received outer 0 3024 3376
-    # Idle: 3 shares of 1027, but each of its tasks runs once a second.
+    # Idle: 3 shares of 1027, but each of its tasks runs once a second; at 1024 shares it would be 8 s.
     cgroup idle
     cgroup busy
     echo 1 > /sys/fs/cgroup/idle/cpu.idle
-    sleep 2
+    sleep 5
     compute busy 4500 4
     sleep 0.3
     compute idle 4000 4
     computed
-    received idle 0 0 160
+    received idle 0 0 640
     # Tasks that sleep and wake come to their end, too.
     hackbench_in capped || why="$why hackbench in capped: $(tail -n 1 /tmp/hackbench.log);"
     # Longer than the watchdog waits, with so little that a tick on each CPU is what 16 s of it repay.
     cgroup tiny 1000 1000000
-    sleep 2
+    sleep 5
     compute tiny 14000 12
     computed
     note "tiny: $(($(used tiny) / 1000)) ms"
     # And without the limit.
     echo max > /sys/fs/cgroup/capped/cpu.max
-    sleep 2
+    sleep 5
     before=$(used capped)
     compute capped 1000 4
     computed

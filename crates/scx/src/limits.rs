@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What cgroups' files say of `cpu.max` and `cpu.idle`, because Linux 6.12 tells sched_ext of neither.
 //!
-//! The files are read once a second, or less often if that would take more than a hundredth of a CPU. While no cgroup
-//! has a limit, the BPF side has no code for any (bpf/limits.bpf.h).
+//! The files are read once a second, or, if that would take more than a hundredth of a CPU, at least every four. While
+//! no cgroup has a limit, the BPF side has no code for any (bpf/limits.bpf.h).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,9 @@ use crate::entitlement::{cgroup_root, paths};
 
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_secs(1);
-/// A look takes at most one in this many parts of the time.
+/// The longest pause: on a busy machine a look takes long because it waits for a CPU.
+const LONGEST_PAUSE: Duration = Duration::from_secs(4);
+/// Of this number of parts of the time a look takes one, as far as the longest pause allows.
 const PARTS: u32 = 100;
 
 /// The limits of a cgroup.
@@ -69,7 +71,7 @@ impl Limits {
         let began = Instant::now();
         let root = self.root.as_ref().filter(|_| began >= self.next)?;
         let found = limits(root);
-        self.next = Instant::now() + (PARTS * began.elapsed()).max(PAUSE);
+        self.next = Instant::now() + (PARTS * began.elapsed()).clamp(PAUSE, LONGEST_PAUSE);
         Some(found)
     }
 
