@@ -95,25 +95,16 @@ hackbench_in() {
     sh -c "echo \$\$ > /sys/fs/cgroup/$1/cgroup.procs; exec timeout 90 hackbench -g 1 -l 20" > /tmp/hackbench.log 2>&1
 }
 
-# The loader starts again when the first cgroup has a limit.
+# The loader starts again when the first cgroup has a limit. Sets $why.
+limits_from_the_first() {
+    cgroup capped 40000 100000
+    why="the loader did not start again with limits"
+    await 120 has_limits && limits
+}
+
 run_limits() {
     begin limits
-    if ! start_loader --policy "$policy"; then
-        failed "$why"
-        return
-    fi
-    cgroup capped 40000 100000
-    if ! await 120 has_limits; then
-        failed "the loader did not start again with limits"
-        stop_loader
-    elif ! limits; then
-        failed "$why"
-        stop_loader
-    elif stop_loader; then
-        passed
-    else
-        failed "$why"
-    fi
+    under_loader limits_from_the_first --policy "$policy"
     for name in outer/inner outer/rest outer capped free idle busy tiny; do
         rmdir "/sys/fs/cgroup/$name" 2> /dev/null
     done

@@ -4,8 +4,8 @@
 # console (lib.sh). Work is done by wakelab-guest, which checks the result of each of its tasks.
 #
 # Steps under one load of the scheduler: pinned, affinity, forks, cgroups, real-time, hotplug. Steps that load for themselves: reload,
-# kill, gap, partial, waits, crowd, stats, first-cgroup, again, yield, stall, forbidden, fair, and those of long.sh and limits.sh. Bounds in time mean
-# something in virtual time only; /bounds has what applies.
+# kill, gap, partial, waits, crowd, stats, first-cgroup, again, yield, stall, forbidden, fair, and those of long.sh and limits.sh. Bounds
+# in time mean something in virtual time only; /bounds has what applies.
 
 . /lib.sh
 . /long.sh              # fuzz, stress-loads, soak

@@ -83,14 +83,17 @@ fn record<T: Copy>(records: &impl MapCore, index: u32) -> Result<T> {
     Ok(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }
 
+/// Returns the slot of a cgroup; `id` is the key of `group_slots`.
+fn slot_of(skel: &Skel<'_>, id: &[u8]) -> Option<u32> {
+    let slot = skel.maps.group_slots.lookup(id, MapFlags::ANY).ok()??;
+    Some(u32::from_ne_bytes(slot.try_into().ok()?))
+}
+
 /// Tells the BPF side which limits have changed, if it is time to look.
 pub(crate) fn tell_limits(skel: &Skel<'_>, limits: &mut Limits) -> Result<()> {
     let Some(found) = limits.look() else { return Ok(()) };
-    let slot = |id: u64| {
-        let slot = skel.maps.group_slots.lookup(&id.to_ne_bytes(), MapFlags::ANY).ok()??;
-        Some(u32::from_ne_bytes(slot.try_into().ok()?))
-    };
-    let by_slot = found.into_iter().filter_map(|(id, limit)| Some((slot(id)?, limit))).collect();
+    let of = |(id, limit): (u64, Limit)| Some((slot_of(skel, &id.to_ne_bytes())?, limit));
+    let by_slot = found.into_iter().filter_map(of).collect();
     for (slot, Limit { quota_ns, period_ns, is_idle }) in limits.changes(by_slot) {
         let words = [quota_ns, period_ns, is_idle.into()].map(u64::to_ne_bytes);
         skel.maps.limits.update(&slot.to_ne_bytes(), words.as_flattened(), MapFlags::ANY)?;
@@ -103,10 +106,11 @@ pub(crate) fn tell_limits(skel: &Skel<'_>, limits: &mut Limits) -> Result<()> {
 pub(crate) fn look(skel: &Skel<'_>, nr_cpus: usize) -> Result<(Vec<Group>, u64)> {
     let bss = skel.maps.bss_data.as_deref().context("the skeleton has no .bss")?;
     let is_exact = bss.policy.params.groups == Groups::Exact as u32;
-    let slots = skel.maps.group_slots.keys().filter_map(|key| {
-        let slot = skel.maps.group_slots.lookup(&key, MapFlags::ANY).ok()??;
-        Some((u32::from_ne_bytes(slot.try_into().ok()?), u64::from_ne_bytes(key.try_into().ok()?)))
-    });
+    let slots = skel
+        .maps
+        .group_slots
+        .keys()
+        .filter_map(|key| Some((slot_of(skel, &key)?, u64::from_ne_bytes(key.try_into().ok()?))));
     let counting: Vec<u32> = (0..nr_cpus as u32)
         .filter(|&cpu| !is_exact || u32::from(bss.policy.topo.llc_first[cpu as usize]) == cpu)
         .collect();

@@ -95,8 +95,9 @@ fn run(args: &Arguments) -> Result<()> {
         .context("cannot catch SIGINT")?;
 
     let spec = args.spec()?;
-    let mut starts = Starts { count: 0, tries: 0, cgroups: cgroups(args), has_limits: false, server: None };
-    starts.has_limits = may_limit(args, &starts) && limits::found();
+    let cgroups = cgroups(args);
+    let has_limits = may_limit(args, cgroups) && limits::found();
+    let mut starts = Starts { count: 0, tries: 0, cgroups, has_limits, server: None };
     loop {
         let attach_and_wait = match () {
             () if args.log.is_some() => logged::scheduler::attach_and_wait,
@@ -176,8 +177,8 @@ fn more_cgroups(now: u32) -> u32 {
 }
 
 /// Whether the BPF side can count limits of cgroups: a log's program cannot (bpf/limits.bpf.h).
-pub(crate) fn may_limit(args: &Arguments, starts: &Starts) -> bool {
-    starts.cgroups > 0 && args.log.is_none() && kernel_tells_groups()
+pub(crate) fn may_limit(args: &Arguments, cgroups: u32) -> bool {
+    cgroups > 0 && args.log.is_none() && kernel_tells_groups()
 }
 
 /// Why the scheduler is no longer attached.

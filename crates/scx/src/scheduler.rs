@@ -197,7 +197,7 @@ fn wait(
     let mut last = Instant::now();
     let mut printed = observer.metrics(skel)?;
     let mut without_slot = 0;
-    let may_limit = may_limit(args, starts);
+    let may_limit = may_limit(args, starts.cgroups);
     while !stop.load(Ordering::Relaxed) && !uei_exited!(skel, uei) {
         // Not a wait in the channel, because that spins before it sleeps. On a real machine this costs little, but an
         // emulated CPU that spins gives its turn away, and the loader would seem to compute all the time.

@@ -35,14 +35,6 @@
 #include "queues.bpf.h"
 #include "taken.bpf.h"
 
-struct group_counts {
-	u32 last_slot;	  /* the slot that was given last */
-	u32 highest_slot; /* the highest slot that was ever given */
-	u64 without_slot; /* cgroups for which no slot was free */
-};
-
-struct group_counts group_counts;
-
 /* What the loader found in a cgroup's files, by slot. Only the loader writes it. */
 struct limit {
 	u64 quota_ns;  /* of cpu.max; 0: no limit */
@@ -99,6 +91,24 @@ const volatile u32 has_limits;
 /* The timer's own, because it runs with interrupts on, and a wake-up in between uses the CPU's. */
 struct scratch limit_scratch;
 
+/* The pool of a group, or NULL if the group has no quota. */
+static __always_inline struct pool *pool_of(u32 slot)
+{
+	struct limit *limit = bpf_map_lookup_elem(&limits, &slot);
+
+	if (!limit || !wl_read_once(limit->quota_ns))
+		return NULL;
+	return bpf_map_lookup_elem(&pools, &slot);
+}
+
+/* The group above a group; 0: none. */
+static __always_inline u32 group_above(u32 slot)
+{
+	struct wl_group *g = wl_group_at(&policy, slot);
+
+	return g ? wl_read_once(g->parent) : 0;
+}
+
 /* The outermost group at or above `slot` whose pool is empty; 0: none. */
 SEPARATE u32 throttled_by(u32 slot)
 {
@@ -106,16 +116,13 @@ SEPARATE u32 throttled_by(u32 slot)
 
 	bpf_for(i, 0, WL_GROUP_DEPTH)
 	{
-		struct limit *limit = bpf_map_lookup_elem(&limits, &slot);
-		struct pool *pool = bpf_map_lookup_elem(&pools, &slot);
-		struct wl_group *g = wl_group_at(&policy, slot);
+		struct pool *pool = pool_of(slot);
 
-		if (!slot || !limit || !pool || !g)
-			break;
-		if (wl_read_once(limit->quota_ns) && wl_read_once(pool->period) &&
-		    wl_read_once(pool->left_ns) <= 0)
+		if (pool && wl_read_once(pool->period) && wl_read_once(pool->left_ns) <= 0)
 			found = slot;
-		slot = wl_read_once(g->parent);
+		slot = group_above(slot);
+		if (!slot)
+			break;
 	}
 	return found;
 }
@@ -135,15 +142,13 @@ SEPARATE int charge_pools(u32 slot, u64 ran_ns)
 
 	bpf_for(i, 0, WL_GROUP_DEPTH)
 	{
-		struct limit *limit = bpf_map_lookup_elem(&limits, &slot);
-		struct pool *pool = bpf_map_lookup_elem(&pools, &slot);
-		struct wl_group *g = wl_group_at(&policy, slot);
+		struct pool *pool = pool_of(slot);
 
-		if (!slot || !limit || !pool || !g)
-			break;
-		if (wl_read_once(limit->quota_ns))
+		if (pool)
 			__sync_fetch_and_sub(&pool->left_ns, ran_ns);
-		slot = wl_read_once(g->parent);
+		slot = group_above(slot);
+		if (!slot)
+			break;
 	}
 	return 0;
 }
@@ -337,19 +342,7 @@ static int limits_fired(void *map, int *key, struct timer_slot *timer)
 
 static s32 start_limits(void)
 {
-	struct timer_slot *timer;
-	u32 key = 0;
-	s32 ret;
-
-	if (!counts_limits())
-		return 0;
-	timer = bpf_map_lookup_elem(&limit_timers, &key);
-	if (!timer)
-		return -ENOENT;
-	ret = bpf_timer_init(&timer->timer, &limit_timers, CLOCK_MONOTONIC);
-	if (!ret)
-		ret = bpf_timer_set_callback(&timer->timer, limits_fired);
-	return ret ?: bpf_timer_start(&timer->timer, SHORT_PAUSE_NS, 0);
+	return counts_limits() ? init_timer(&limit_timers, limits_fired, SHORT_PAUSE_NS) : 0;
 }
 
 /*

@@ -206,7 +206,8 @@ void BPF_STRUCT_OPS(wakelab_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	why = enqueue_why(tctx, enq_flags);
 	tctx->goes_on = 0;
-	tctx->is_throttled = 0;
+	if (counts_limits())
+		tctx->is_throttled = 0;
 	now_ns = bpf_ktime_get_ns();
 	if (why == WL_ENQ_SLICE_END)
 		scratch_of(cpu)->switch_ns = now_ns;
@@ -495,6 +496,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(wakelab_init_task, struct task_struct *p,
 		flags |= WL_TASK_NEW;
 	tctx->last_cpu = WL_CPU_NONE;
 	tctx->goes_on = 0;
+	tctx->is_throttled = 0;
 	wl_task_init(&policy, &tctx->task, p->pid, WL_WEIGHT_NICE_0, flags);
 	copy_allowed(tctx, p->cpus_ptr);
 	if (policy.params.nr_groups && args->cgroup)

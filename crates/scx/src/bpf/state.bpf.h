@@ -81,6 +81,15 @@ const struct wl_params policy_params __attribute__((weak)) SEC(".rodata");
 /* The policy's state, the only instance. The loader fills in params and topo before it attaches. */
 struct wl_policy policy;
 
+/* The slots of cgroups (groups.bpf.h). */
+struct group_counts {
+	u32 last_slot;	  /* the slot that was given last */
+	u32 highest_slot; /* the highest slot that was ever given */
+	u64 without_slot; /* cgroups for which no slot was free */
+};
+
+struct group_counts group_counts;
+
 /* Set by the loader: there are numbers of CPUs below nr_cpus that no CPU has (topology.h). */
 const volatile u32 has_gaps;
 

@@ -92,15 +92,7 @@ static int watch_fired(void *map, int *key, struct timer_slot *slot)
 
 static s32 init_watch(void)
 {
-	struct timer_slot *slot;
-	u32 key = 0;
-	s32 ret;
-
-	slot = bpf_map_lookup_elem(&watch_timers, &key);
-	if (!slot)
-		return -ENOENT;
-	ret = bpf_timer_init(&slot->timer, &watch_timers, CLOCK_MONOTONIC);
-	return ret ?: bpf_timer_set_callback(&slot->timer, watch_fired);
+	return init_timer(&watch_timers, watch_fired, 0);
 }
 
 #endif /* SCX_WAKELAB_TAKEN_H */

@@ -22,6 +22,28 @@ struct {
 	__type(value, struct timer_slot);
 } timers SEC(".maps");
 
+/*
+ * Sets what the only timer of a map calls, and starts it if wait_ns is not 0. Inlined, because the
+ * verifier must see which map and which function these are.
+ */
+static __always_inline s32 init_timer(void *map, int (*fired)(void *, int *, struct timer_slot *),
+				      u64 wait_ns)
+{
+	struct timer_slot *slot;
+	u32 key = 0;
+	s32 ret;
+
+	slot = bpf_map_lookup_elem(map, &key);
+	if (!slot)
+		return -ENOENT;
+	ret = bpf_timer_init(&slot->timer, map, CLOCK_MONOTONIC);
+	if (!ret)
+		ret = bpf_timer_set_callback(&slot->timer, fired);
+	if (!ret && wait_ns)
+		ret = bpf_timer_start(&slot->timer, wait_ns, 0);
+	return ret;
+}
+
 /* Only the timer writes this. */
 struct timer_stats {
 	u64 firings;
@@ -62,21 +84,8 @@ static int timer_fired(void *map, int *key, struct timer_slot *slot)
 static s32 start_timer(void)
 {
 	u64 wait_ns = ask_timer(bpf_get_smp_processor_id());
-	struct timer_slot *slot;
-	u32 key = 0;
-	s32 ret;
 
-	if (!wait_ns)
-		return 0;
-	slot = bpf_map_lookup_elem(&timers, &key);
-	if (!slot)
-		return -ENOENT;
-	ret = bpf_timer_init(&slot->timer, &timers, CLOCK_MONOTONIC);
-	if (!ret)
-		ret = bpf_timer_set_callback(&slot->timer, timer_fired);
-	if (!ret)
-		ret = bpf_timer_start(&slot->timer, wait_ns, 0);
-	return ret;
+	return wait_ns ? init_timer(&timers, timer_fired, wait_ns) : 0;
 }
 
 #endif /* SCX_WAKELAB_TIMER_H */
