@@ -271,8 +271,8 @@ costs! {
             Some(Term::IdleExit);
         /// Work of the interrupt of a timer or device, without the wake-up that it makes.
         interrupt_ns: Number = 0, "ns", TIME, Some(Term::Interrupts);
-        /// How long such an interrupt goes on after it has woken a task, until its CPU looks for the next task: the
-        /// rest of it, and the way out.
+        /// How much longer an idle CPU needs after the last wake-up in such an interrupt, until it looks for the next
+        /// task: the way out of the interrupt and of the idle loop.
         interrupt_exit_ns: Number = 0, "ns", TIME, Some(Term::Interrupts);
     }
     "system calls" {

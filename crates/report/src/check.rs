@@ -55,6 +55,8 @@ pub struct Missing {
     pub wakeups: u64,
     /// CPUs that ran tasks and have no events.
     pub silent_cpus: Vec<SilentCpu>,
+    /// CPUs whose idle tasks have no events.
+    pub silent_idle: Vec<SilentIdle>,
 }
 
 /// A CPU that ran tasks and has no events.
@@ -66,10 +68,20 @@ pub struct SilentCpu {
     pub wakeups: u64,
 }
 
+/// A CPU whose idle task has no events, so that wake-ups by interrupts of the idle CPU were not seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct SilentIdle {
+    /// Its number.
+    pub cpu: u32,
+    /// How often it left its idle task for another one.
+    pub switches: u64,
+}
+
 impl Missing {
     fn of(recording: &Recording) -> Missing {
         let explained = &recording.explained;
         let silent = |(&cpu, &wakeups): (&u32, &u64)| SilentCpu { cpu, wakeups };
+        let silent_idle = |(&cpu, &switches): (&u32, &u64)| SilentIdle { cpu, switches };
         Missing {
             input: recording.workload.name.clone(),
             cpu_ns: recording.busy_ns,
@@ -78,6 +90,7 @@ impl Missing {
             lost_events: explained.lost_events,
             wakeups: explained.wakeups,
             silent_cpus: explained.silent_cpus.iter().map(silent).collect(),
+            silent_idle: explained.silent_idle.iter().map(silent_idle).collect(),
         }
     }
 }

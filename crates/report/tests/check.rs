@@ -71,6 +71,7 @@ fn what_the_recordings_lack_is_data_too() {
     let mut recording = Recording { observed: seen(1), busy_ns: 900, ..demo() };
     let explained = &mut recording.explained;
     explained.silent_cpus = [(1, 4), (3, 2)].into();
+    explained.silent_idle = [(2, 9)].into();
     (explained.unaccounted_ns, explained.unseen_ns, explained.lost_events) = (20, 30, 5);
     explained.wakeups = 50;
     let mut truth = Recording { observed: seen(1), ..demo() };
@@ -84,6 +85,7 @@ fn what_the_recordings_lack_is_data_too() {
     let expected = serde_json::json!({
         "input": DEMO_NAME, "cpu_ns": 900, "unaccounted_ns": 20, "unseen_ns": 30, "lost_events": 5, "wakeups": 50,
         "silent_cpus": [{ "cpu": 1, "wakeups": 4 }, { "cpu": 3, "wakeups": 2 }],
+        "silent_idle": [{ "cpu": 2, "switches": 9 }],
     });
     assert_eq!(document["missing"][0], expected);
     assert_eq!(document["missing"][1]["input"], "truth");

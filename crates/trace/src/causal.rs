@@ -202,12 +202,20 @@ struct Cpu {
     idle_since_ns: u64,
     /// A waker has told it since then that a task waits.
     notified: bool,
+    /// When it left its idle task last, and when the wake-up was due that made it do so; if neither was recorded.
+    left_idle: Option<(u64, u64)>,
+    /// When it woke a task last.
+    woke_ns: u64,
+    /// The current task was switched in then, by the last event there, and that changed the process.
+    switched: Option<(u64, bool)>,
     /// A wake-up in progress.
     waking: Option<overheads::Waking>,
     /// The current event is a wake-up by this task, this time after the end of its last one.
     in_call: Option<(TaskIndex, u64)>,
-    /// The wake-ups that the interrupt in progress has made, and whether it is a tick.
+    /// The wake-ups that the interrupt in progress has made, those of them that this CPU queued itself, and whether it
+    /// is a tick.
     irq_wakes: u32,
+    irq_queued: u32,
     irq_ticks: bool,
     /// When the last tick began.
     ticked_ns: Option<u64>,
@@ -309,7 +317,8 @@ impl Model {
         if self.highest_cpu >= self.recorded.as_ref().map_or(u32::MAX, Recorded::nr_cpus) {
             return;
         }
-        self.note_events_on(event.cpu);
+        self.note_events_on(event);
+        self.learn_after_switch(event.cpu);
         self.confirm_runs_twice(event.cpu);
         self.follow_waking(event);
         self.charge_interrupt(event);

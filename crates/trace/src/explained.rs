@@ -88,6 +88,9 @@ pub struct Explained {
     pub wakeups: u64,
     /// CPUs without events, and the number of wake-ups by which tasks are known to have run there.
     pub silent_cpus: BTreeMap<u32, u64>,
+    /// CPUs whose idle tasks have no events, and how often such a CPU left its idle task for another one. Wake-ups by
+    /// interrupts of an idle CPU are not in the recording then.
+    pub silent_idle: BTreeMap<u32, u64>,
     /// Kernel time, in ns, that [`crate::Options::recorded_on`] could not take off work because there was less work.
     pub overhead_clamped_ns: u64,
     /// Work, in ns, that is left out, because a replay does it again where it has to: spins at barriers, and what

@@ -188,11 +188,11 @@ pub(crate) fn infer(
     for call in calls {
         of_task[call.task as usize].push(*call);
     }
-    handshakes::take_handshakes(flows, tasks, wakeups, &of_task);
+    let spinners = handshakes::take_handshakes(flows, tasks, wakeups, &of_task);
     locks::take_locks(flows, tasks, wakeups, &of_task);
     let interpreters = interpreter::take_wakeups(tasks, wakeups, &of_task);
     barriers::take_barriers(flows, tasks, wakeups, &of_task);
-    let known = Known::new(tasks.len(), wakeups);
+    let known = Known::new(tasks.len(), wakeups, spinners);
     let mut kinds: BTreeMap<(TaskIndex, TaskIndex), FlowKind> = BTreeMap::new();
     let mut pairs = Vec::new();
     for (client, &server) in known.servers.iter().enumerate() {
@@ -258,15 +258,18 @@ struct Known<'a> {
     pairs: BTreeMap<(TaskIndex, TaskIndex), Vec<&'a Wakeup>>,
     /// The server of each client.
     servers: Vec<Option<TaskIndex>>,
+    /// Wakers of handshakes: nothing is added to what they do, or need, while they spin.
+    spinners: BTreeSet<TaskIndex>,
 }
 
 impl<'a> Known<'a> {
-    fn new(tasks: usize, wakeups: &'a [Wakeup]) -> Known<'a> {
+    fn new(tasks: usize, wakeups: &'a [Wakeup], spinners: BTreeSet<TaskIndex>) -> Known<'a> {
         let mut known = Known {
             ended: vec![Vec::new(); tasks],
             made: vec![Vec::new(); tasks],
             pairs: BTreeMap::new(),
             servers: vec![None; tasks],
+            spinners,
         };
         for wakeup in wakeups {
             known.ended[wakeup.wakee as usize].push(wakeup);
@@ -287,7 +290,9 @@ impl<'a> Known<'a> {
         for (&(server, client), answers) in &self.pairs {
             let waits = self.ended[client as usize].len();
             let asked = self.pair(client, server).len();
-            let is_client = answers.len() >= FEWEST
+            let spins = self.spinners.contains(&server) || self.spinners.contains(&client);
+            let is_client = !spins
+                && answers.len() >= FEWEST
                 && answers.len() * 5 >= waits * 4
                 && asked > 0
                 && requests::asks_late(self.pair(client, server), answers);
@@ -340,7 +345,8 @@ impl<'a> Streams<'a> {
             // A child's exit ends a wait for that child, and no other.
             let may_exit = tasks[waker as usize].parent == Some(consumer) && to < FEWEST;
             // Where data and room flow in opposite directions, data wakes more often.
-            if !is_pair(waker) && (to, waker) > (from, consumer) && !may_exit {
+            let spins = known.spinners.contains(&waker) || known.spinners.contains(&consumer);
+            if !is_pair(waker) && (to, waker) > (from, consumer) && !may_exit && !spins {
                 producers.insert(waker);
             }
         }

@@ -75,6 +75,9 @@ use crate::quantile::quantile;
 /// wake-ups come in unusual moments, in which all takes longer. So do sleeps that leave a CPU idle which seldom is.
 const UNUSUAL: usize = 10;
 
+/// The fewest wake-ups of idle CPUs whose wakers tell more than what was measured: what a waker does next differs, too.
+const FEWEST_BESIDE_MEASURED: usize = 100;
+
 /// If others used more of the CPU that should have idled, medians say how busy it was.
 const BUSY_PERCENT: u32 = 25;
 
@@ -92,14 +95,14 @@ pub struct Learnt {
     pub accounting_ns: Vec<u64>,
     /// Wake-ups on the waker's CPU after which it gave way to its wakee: from the wake-up to the switch.
     pub preempting_ns: Vec<u64>,
-    /// Wake-ups by an interrupt of an idle CPU, which then ran the task: from the wake-up to the switch-in.
+    /// Wake-ups by an interrupt of an idle CPU, which then ran the task: from the last wake-up there to the switch-in.
     pub leaving_interrupt_ns: Vec<u64>,
     /// Wake-ups from another CPU for which a task there gave way: from the wake-up to the switch.
     pub interrupting_ns: Vec<u64>,
     /// Wake-ups by tasks: how long until the waker's next event, by its kind.
     pub after_wakes: BTreeMap<Next, AfterWakes>,
-    /// Interrupts in a task's time that woke one task and were no tick: from entry to exit.
-    pub interrupts_ns: Vec<u64>,
+    /// Interrupts in a task's time that woke tasks, all of them on the same CPU, and were no tick.
+    pub interrupts: Vec<WakingInterrupt>,
     /// Ticks in a task's time that woke no task: from entry to exit.
     pub ticks_ns: Vec<u64>,
     /// From the beginning of a tick in a task's time to that of the next one on its CPU.
@@ -108,6 +111,9 @@ pub struct Learnt {
     pub between: Pairs,
     /// From the scheduler's last account of a task that goes to sleep to the switch to another task, and to idle.
     pub leaving_ns: [Vec<u64>; 2],
+    /// From a switch-in to the next event on its CPU: of switches between threads of a process, or from idle, and
+    /// between processes.
+    pub after_switches_ns: [Vec<u64>; 2],
     /// The CPU time of parents before a fork, since they were switched in or forked before.
     pub before_forks_ns: Vec<u64>,
     /// CPU times of tasks from their switch-in to an exec.
@@ -145,6 +151,15 @@ impl Next {
             _ => Next::Other,
         }
     }
+}
+
+/// An interrupt that woke tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WakingInterrupt {
+    /// From entry to exit.
+    pub took_ns: u64,
+    /// How many it woke.
+    pub wakes: u32,
 }
 
 /// From wake-ups to the wakers' next events.
@@ -209,6 +224,8 @@ impl Learnt {
         });
         // sched_stat_runtime; with sched_switch where the task slept.
         learnt.leaving_ns = [0, 1].map(|next| less(&self.leaving_ns[next], 1));
+        // sched_switch, because the time that it names is before it is written.
+        learnt.after_switches_ns = [0, 1].map(|kind| less(&self.after_switches_ns[kind], 1));
         learnt.between.values_mut().for_each(|between| between.without_recorder(event_cost_ns));
         learnt.event_cost_ns = 0;
         for (next, after) in &mut learnt.after_wakes {
@@ -217,8 +234,12 @@ impl Learnt {
             // An idle CPU queues the wakee itself, and logs sched_wakeup.
             (after.idle_ns, after.local_ns) = (less(&after.idle_ns, 1), less(&after.local_ns, inside));
         }
-        // The entry, the wake-up's two events or those of a timer inside.
-        learnt.interrupts_ns = less(&self.interrupts_ns, 3);
+        // The entry, and each wake-up's two events.
+        learnt.interrupts.iter_mut().for_each(|interrupt| {
+            let events = 1 + 2 * u64::from(interrupt.wakes);
+            interrupt.took_ns = interrupt.took_ns.saturating_sub(events * event_cost_ns);
+        });
+        // The entry, and those of a timer inside.
         learnt.ticks_ns = less(&self.ticks_ns, 3);
         learnt
     }
@@ -232,6 +253,7 @@ impl Learnt {
         self.learn_remote_preempt_delay(&mut machine, recording);
         self.learn_interrupts(&mut machine, recording);
         self.learn_switch(&mut machine, recording);
+        self.bound_switch(&mut machine, recording);
         self.learn_sleep(&mut machine, recording);
         self.bound_forks(&mut machine, recording);
         let costs = &mut machine.costs;
@@ -346,9 +368,11 @@ impl Learnt {
 
     /// Learns what an interrupt to an idle CPU costs its waker.
     fn learn_send(&self, machine: &mut Machine, recording: &str) {
+        let measured_ns = self.measured_send_ns();
+        let fewest = if measured_ns.is_some() { FEWEST_BESIDE_MEASURED } else { FEWEST };
         let both =
             self.after_wakes.values().filter_map(|after| Some((after.idle_ns.len(), after.more_ns()?)));
-        let (send_ns, source) = match both.max() {
+        let (send_ns, source) = match both.filter(|&(count, _)| count >= fewest).max() {
             Some((count, more_ns)) => (
                 more_ns,
                 format!(
@@ -356,7 +380,7 @@ impl Learnt {
                      than after those on its own CPU"
                 ),
             ),
-            None => match self.measured_send_ns() {
+            None => match measured_ns {
                 Some(more_ns) => (
                     more_ns,
                     format!("measured at the end of {recording}: a wake-up of an idle CPU, less a local one"),
@@ -416,9 +440,13 @@ impl Learnt {
             let what = "wake-ups by interrupts of idle CPUs";
             source("interrupt_exit_ns", &self.leaving_interrupt_ns, what);
         }
-        if let Some(median_ns) = median(&self.interrupts_ns) {
-            costs.interrupt_ns = median_ns.saturating_sub(wake_ns + costs.interrupt_exit_ns);
-            source("interrupt_ns", &self.interrupts_ns, "interrupts that woke a task");
+        let without_wakes = |interrupt: &WakingInterrupt| {
+            interrupt.took_ns.saturating_sub(u64::from(interrupt.wakes) * wake_ns)
+        };
+        let interrupts_ns: Vec<u64> = self.interrupts.iter().map(without_wakes).collect();
+        if let Some(median_ns) = median(&interrupts_ns) {
+            costs.interrupt_ns = median_ns;
+            source("interrupt_ns", &interrupts_ns, "interrupts that woke tasks, less the wake-ups,");
         }
         if let Some(period_ns) = median(&self.between_ticks_ns).and_then(tick_period_ns) {
             costs.tick_period_ns = period_ns;
@@ -495,6 +523,32 @@ impl Learnt {
         );
         for key in ["switch_thread_ns", "switch_process_ns"] {
             machine.sources.insert(key.to_owned(), source.clone());
+        }
+    }
+
+    /// Bounds what a switch costs by what follows it. A message after a preemption may take longer than others because
+    /// the preemption has moved the task, or because a tick has made it. A switch to a thread of the same process costs
+    /// no more than one to another process.
+    fn bound_switch(&self, machine: &mut Machine, recording: &str) {
+        let Costs { switch_thread_ns, switch_process_ns, .. } = &mut machine.costs;
+        let mut bound = |key: &str, kind: usize, cost_ns: &mut u64| {
+            let samples_ns = &self.after_switches_ns[kind];
+            let usual_ns = median(samples_ns)?;
+            (usual_ns < *cost_ns).then(|| {
+                *cost_ns = usual_ns;
+                let source = format!(
+                    "bounded: median of {} times in {recording} from such a switch to the next event",
+                    samples_ns.len()
+                );
+                machine.sources.insert(key.to_owned(), source);
+            })
+        };
+        bound("switch_process_ns", 1, switch_process_ns);
+        bound("switch_thread_ns", 0, switch_thread_ns);
+        if *switch_thread_ns > *switch_process_ns {
+            *switch_thread_ns = *switch_process_ns;
+            let source = format!("bounded: a switch to another process of {recording}");
+            machine.sources.insert("switch_thread_ns".to_owned(), source);
         }
     }
 

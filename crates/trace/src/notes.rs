@@ -65,7 +65,7 @@ impl Recording {
             ),
             gap => format!("gap: {gap}: {}, first {}", count(seen.count, "time"), first(seen.first)),
         }));
-        let missing = [unaccounted(self), unseen(self), silent_cpus(explained)];
+        let missing = [unaccounted(self), unseen(self), silent_cpus(explained), silent_idle(explained)];
         notes.extend(missing.into_iter().flatten().map(|what| format!("missing: {what}")));
         notes.extend(loops(explained));
         notes.extend(assumptions(explained));
@@ -218,6 +218,20 @@ fn silent_cpus(explained: &Explained) -> Option<String> {
             cpus.join(", "),
             wakeups,
             count(explained.wakeups, "wake-up")
+        )
+    })
+}
+
+/// CPUs whose idle tasks have no events.
+fn silent_idle(explained: &Explained) -> Option<String> {
+    let cpus: Vec<String> = explained.silent_idle.keys().map(u32::to_string).collect();
+    let left: u64 = explained.silent_idle.values().sum();
+    (!cpus.is_empty()).then(|| {
+        format!(
+            "all events of the idle task of CPU {}, which was left {} for other tasks: a wake-up by an interrupt there \
+             is only seen by its task running",
+            cpus.join(", "),
+            count(left, "time"),
         )
     })
 }

@@ -2,8 +2,9 @@
 //! What a recording shows of scheduling, by task name: the recorded half of `wakelab check`. The other half is the same
 //! code, reading the events of the replay, so both have the same definitions:
 //!
-//! - a *wake-up* ended a task's wait (a wake-up of a task that runs or is runnable does not count);
-//! - *wake-up latency* goes from the wake-up (sched_waking) to the switch-in;
+//! - a *wake-up* ended a task's wait (a wake-up of a task that runs or is runnable does not count). A task that waited
+//!   and runs again was woken, even if that was not recorded;
+//! - *wake-up latency* goes from the wake-up (sched_waking) to the switch-in, if the wake-up was recorded;
 //! - *run delay* goes from the moment at which a task is runnable (by a wake-up, its birth, or a preemption) to the
 //!   switch-in, as `perf sched timehist` has it;
 //! - a *switch* puts a task on a CPU, idle tasks not counted;
@@ -165,6 +166,12 @@ impl Watched {
         self.ready = Some(Ready { since_ns: at_ns, woken: true });
     }
 
+    /// A wake-up ends its wait, and it is not known when.
+    pub(crate) fn woken_unseen(&mut self) {
+        self.observed.wakeups += 1;
+        self.ready = None;
+    }
+
     /// It has begun, or it was preempted.
     pub(crate) fn ready(&mut self, at_ns: u64) {
         self.ready = Some(Ready { since_ns: at_ns, woken: false });
@@ -224,6 +231,16 @@ mod tests {
         let seen = &b.observed;
         assert_eq!((&seen.wakeup_latency_ns[..], &seen.run_delay_ns[..]), (&[4][..], &[4, 3][..]));
         assert_eq!((seen.wakeups, seen.switches, seen.preemptions, seen.migrations), (1, 2, 1, 1));
+    }
+
+    #[test]
+    fn a_wake_up_that_was_not_seen_has_no_latency() {
+        let mut task = Watched::default();
+        task.woken_unseen();
+        task.switched_in(14, 0);
+        let seen = &task.observed;
+        assert_eq!((seen.wakeups, seen.switches), (1, 1));
+        assert!(seen.wakeup_latency_ns.is_empty() && seen.run_delay_ns.is_empty());
     }
 
     #[test]

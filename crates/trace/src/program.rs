@@ -368,9 +368,12 @@ impl Tracked {
         };
         let steps = &mut self.steps[unsure.first_step..];
         if unsure.slept
-            && let Some(Step { op: Op::Sleep { delay_ns, .. }, .. }) = steps.first_mut()
+            && let Some(Step { position, op: Op::Sleep { delay_ns, .. }, .. }) = steps.first_mut()
         {
             *delay_ns = (*delay_ns + less_ns).saturating_sub(more_ns);
+            if let Some(slept) = self.slept.last_mut().filter(|slept| slept.position == *position) {
+                slept.until_ns = slept.since_ns + *delay_ns;
+            }
         }
         for step in steps {
             correction.apply(step.position, &mut step.at_units);

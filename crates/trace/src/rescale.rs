@@ -84,9 +84,10 @@ impl Recorded {
         self.costs.select_ns + self.costs.wakeup_ns
     }
 
-    /// Returns the cost of an interrupt of a timer or device that wakes a task, without what the decision reads.
-    pub(crate) fn waking_interrupt_ns(&self) -> u64 {
-        self.costs.interrupt_ns + self.wake_ns() + self.costs.interrupt_exit_ns
+    /// Returns the cost of an interrupt of a timer or device that wakes some tasks, without what the decisions read; 0
+    /// if it wakes none.
+    pub(crate) fn waking_interrupt_ns(&self, wakes: u32) -> u64 {
+        if wakes == 0 { 0 } else { self.costs.interrupt_ns + u64::from(wakes) * self.wake_ns() }
     }
 
     /// Notes that `task` is switched in on `cpu` or leaves it. Returns how many bytes of its working set others have

@@ -29,7 +29,7 @@ pub(crate) enum Todo {
     Queue(Wakeup),
     /// Wake this task, with `WL_WAKE_*`.
     Wake(u32, u32),
-    /// Leave the interrupt that woke a task.
+    /// Leave the interrupt that woke a task, and the idle loop.
     LeaveInterrupt,
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Interrupts: from other CPUs, from timers and devices, the tick, and the policy's timer (groups.rs). The running task
 //! pays for them; an idle CPU leaves its idle state first. Interrupts from other CPUs that are pending at the same time
-//! are handled as one.
+//! are handled as one, and so are timers; each device has its own.
 
 use wakelab_policy::WAKE_IRQ;
 use wakelab_workload::{Op, Source};
@@ -74,13 +74,23 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         self.run_pending(cpu);
     }
 
-    /// A timer's or device's interrupt has been handled: its task is woken next.
+    /// A timer's or device's interrupt has been handled: its task is woken next. A timer's interrupt runs every timer
+    /// that is due on the CPU (hrtimer_interrupt() in Linux), so it wakes all their tasks.
     pub(crate) fn finish_interrupt(&mut self, cpu: u32) {
-        let c = &mut self.kernel.cpus[cpu as usize];
-        if let Some(task) = c.timers.pop_front() {
-            c.todo.push_back(Todo::Wake(task, WAKE_IRQ));
-            if self.costs.interrupt_exit_ns > 0 {
-                c.todo.push_back(Todo::LeaveInterrupt);
+        let is_timer = |task: u32| source_of(self.programs.op(task)) == Source::Timer;
+        let k = &mut self.kernel.cpus[cpu as usize];
+        if let Some(first) = k.timers.pop_front() {
+            k.todo.push_back(Todo::Wake(first, WAKE_IRQ));
+            if is_timer(first) {
+                let todo = &mut k.todo;
+                k.timers.retain(|&task| {
+                    let is_due = is_timer(task);
+                    todo.extend(is_due.then_some(Todo::Wake(task, WAKE_IRQ)));
+                    !is_due
+                });
+            }
+            if k.curr == NONE && self.costs.interrupt_exit_ns > 0 {
+                k.todo.push_back(Todo::LeaveInterrupt);
             }
         }
         self.run_pending(cpu);

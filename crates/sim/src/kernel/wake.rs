@@ -357,10 +357,14 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         }
         if sender == Some(target) {
             // A task that wakes another first finishes its system call, unless the kernel can be preempted. An exit
-            // has no end but the task's.
+            // can be on the way, where exit_mm() and the like call cond_resched(), but after its last wake-up it has no
+            // end but the task's.
             let delay_ns = if c.busy && !c.in_interrupt { self.costs.preempt_delay_ns } else { 0 };
             c.resched_at_ns = match delay_ns {
                 0 => self.hardware.now_ns,
+                _ if self.programs.is_exiting(c.curr) && self.programs.wakes_next(c.curr) => {
+                    self.hardware.now_ns
+                }
                 _ if self.programs.is_exiting(c.curr) => u64::MAX,
                 _ => {
                     c.resched_after_call = true;

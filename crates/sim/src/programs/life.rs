@@ -50,6 +50,15 @@ impl Programs<'_> {
         self.tasks[task as usize].exiting
     }
 
+    /// Whether an exiting task is about to wake another one. A child of vfork() wakes its parent when it leaves the
+    /// parent's memory, and again when it is gone.
+    pub(crate) fn wakes_next(&self, task: u32) -> bool {
+        matches!(self.op(task), Some(Op::Signal { .. } | Op::Compute { .. }))
+            && self.tasks[task as usize].program[self.pc(task) as usize..]
+                .iter()
+                .any(|op| matches!(op, Op::Signal { .. }))
+    }
+
     /// Whether what the task does next begins outside the kernel: it takes a lock, or it begins another call, to read,
     /// to poll, to wait, to sleep or to yield. A call that wakes a task and then waits itself (fsync) counts as two,
     /// because a recording does not tell.

@@ -18,6 +18,9 @@ impl Programs<'_> {
                 wakees.push(Wakee::new(waiter, sync));
             }
             self.pass(task);
+            if !wakees.is_empty() && self.is_exiting(task) {
+                break;
+            }
         }
         Next::wake(wakees)
     }

@@ -25,6 +25,26 @@ fn of_timers_and_devices() {
     }
 }
 
+/// Two tasks sleep on the CPU where a third one computes, until 5,000 and 5,200 ns. A timer's interrupt takes 300 ns,
+/// and each wake-up 40. One interrupt wakes both, but two devices have one each.
+#[test]
+fn one_runs_all_timers_that_are_due() {
+    for host in HOSTS {
+        for (source, interrupts) in [(Source::Timer, 1), (Source::Device, 2), (Source::Unknown, 2)] {
+            let mut machine = machine(1, 1, 1);
+            (machine.costs.interrupt_ns, machine.costs.wakeup_ns) = (300, 40);
+            let until = |time_ns: u64| bound(&[0], vec![Op::SleepUntil { time_ns, source }, compute(100)]);
+            let mut computes = bound(&[0], vec![compute(10_000)]);
+            computes.start_ns = 100;
+            let tasks = vec![until(5_000), until(5_200), computes];
+            let run = outcome(&scenario(machine, tasks, host));
+            assert_eq!(run.time.wakeup_ns, 2 * 40, "{host:?} {source:?}");
+            assert_eq!(run.time.interrupt_ns, interrupts * 300, "{host:?} {source:?}");
+            assert_eq!(run.elapsed_ns, 10_300 + 2 * 40 + interrupts * 300, "{host:?} {source:?}");
+        }
+    }
+}
+
 /// An interrupt from another CPU. Task 2 wakes task 1, which queues behind task 0 on CPU 0 and does not preempt it, so
 /// no interrupt comes. A task that has waited for long enough preempts, and the handling is in task 0's time. Linux
 /// charges each task from its wake-up on, so that there it is in task 1's, and those of the starts in the tasks'.

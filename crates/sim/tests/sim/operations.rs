@@ -148,6 +148,19 @@ fn an_exit_that_has_begun_is_not_preempted_by_its_wakee() {
     }
 }
 
+/// A child of vfork() wakes its parent twice while it exits. The parent preempts it after the first wake-up, waits, and
+/// is woken again, even if the exit has no work in between.
+#[test]
+fn an_exit_gives_way_between_two_wake_ups() {
+    let mut machine = machine(1, 1, 1);
+    (machine.costs.exit_ns, machine.costs.preempt_delay_ns) = (100, 2);
+    let raise = |signal| Op::Signal { signal, sync: false };
+    let child = task(0, vec![compute(20 * MS), Op::BeginExit, raise(0), raise(1)]);
+    let parent = task(0, vec![Op::Wait { signal: 0 }, compute(1000), Op::Wait { signal: 1 }]);
+    let run = outcome(&scenario(machine, vec![parent, child], HostProfile::Mainline));
+    assert_eq!((run.counts.preemptions, run.counts.wakeups), (1, 2));
+}
+
 /// The parent joins two children; grandchildren are not its own. A second join is over at once.
 #[test]
 fn join_waits_for_all_children() {

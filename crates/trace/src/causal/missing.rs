@@ -14,7 +14,7 @@
 use wakelab_workload::TaskIndex;
 
 use super::{Model, OnCpu, State};
-use crate::event::TaskName;
+use crate::event::{Event, TaskName, What};
 
 /// What was seen of a CPU as the target of wake-ups.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,6 +26,10 @@ pub(super) struct Target {
     /// Tasks whose sched_waking named it twice in succession. The first one tells only where the task ran before the
     /// recording; by the second the task has run there in between.
     ran: u64,
+    /// Its idle task has events.
+    idle_has_events: bool,
+    /// Tasks that were switched in when it idled, without an event of the switch.
+    left_idle: u64,
 }
 
 impl Model {
@@ -53,8 +57,16 @@ impl Model {
         self.explained.unseen_ns += until_ns.saturating_sub(entry.last_ns);
     }
 
-    pub(super) fn note_events_on(&mut self, cpu: u32) {
-        self.cpu(cpu).target.has_events = true;
+    pub(super) fn note_events_on(&mut self, event: &Event<'_>) {
+        let prev_idles = matches!(event.what, What::Switch { prev, .. } if prev.tid == 0);
+        let target = &mut self.cpu(event.cpu).target;
+        target.has_events = true;
+        target.idle_has_events |= prev_idles || event.current.tid == Some(0);
+    }
+
+    /// Notes that a task runs on `cpu`, which idled, and that the switch has no event.
+    pub(super) fn note_left_idle(&mut self, cpu: u32) {
+        self.cpu(cpu).target.left_idle += 1;
     }
 
     /// Notes that a task was queued on `cpu`.
@@ -70,8 +82,11 @@ impl Model {
         }
     }
 
-    /// Finds the CPUs that received tasks and have no events.
+    /// Finds the CPUs that received tasks and have no events, and those whose idle tasks have none.
     pub(super) fn find_silent_cpus(&mut self) {
+        let cpus = self.cpus.iter().zip(0..);
+        let silent = cpus.filter(|(cpu, _)| cpu.target.left_idle > 0 && !cpu.target.idle_has_events);
+        self.explained.silent_idle = silent.map(|(cpu, number)| (number, cpu.target.left_idle)).collect();
         let silent = self.cpus.iter().zip(0..).filter(|(cpu, _)| !cpu.target.has_events);
         let tasks = silent.map(|(cpu, number)| (number, cpu.target.queued.max(cpu.target.ran)));
         self.explained.silent_cpus = tasks.filter(|&(_, tasks)| tasks > 0).collect();

@@ -33,7 +33,7 @@ use wakelab_workload::{Op, TaskIndex};
 use super::calls::SAME_CALL_NS;
 use super::{Cause, Model, OnCpu, Waker};
 use crate::event::{Context, Event, SwitchedOut, TaskName, What};
-use crate::learnt::Next;
+use crate::learnt::{CALL_NS_MAX, Next, WakingInterrupt};
 use crate::program::Step;
 use crate::rescale::{Recorded, UNITS};
 
@@ -131,6 +131,7 @@ impl Model {
     ) {
         let footprint_bytes = self.footprint_bytes(task);
         let changes_process = self.changes_process(prev, task);
+        self.cpu(cpu).switched = Some((self.now_ns, changes_process));
         self.note_switch_back(task, changes_process);
         let Some(recorded) = &mut self.recorded else { return };
         let refill_ns = recorded.refill_ns(task, cpu, from, footprint_bytes);
@@ -231,6 +232,9 @@ impl Model {
         let is_local = waking.target == event.cpu && is_queued;
         if (sends || is_local) && !matches!(event.context, Context::Interrupt(_)) {
             let took_ns = self.now_ns - waking.since_ns;
+            if took_ns > CALL_NS_MAX {
+                return;
+            }
             self.learnt.after_wakes.entry(Next::of(&event.what)).or_default().add(sends, took_ns);
         }
     }
@@ -283,10 +287,12 @@ impl Model {
         let entry = self.cpu(event.cpu);
         if event.interrupt_since_ns.is_some() {
             entry.irq_wakes += u32::from(wakes);
+            entry.irq_queued += u32::from(matches!(event.what, What::Wakeup { cpu, .. } if cpu == event.cpu));
             entry.irq_ticks |= event.what == What::Tick;
         }
         if let Some(since_ns) = event.interrupt_ended_ns {
             let (wakes, ticks) = (std::mem::take(&mut entry.irq_wakes), std::mem::take(&mut entry.irq_ticks));
+            let is_local = std::mem::take(&mut entry.irq_queued) == wakes;
             let since_ns = since_ns.saturating_sub(self.first_ns.unwrap_or(0));
             let took_ns = self.now_ns.saturating_sub(since_ns);
             if ticks {
@@ -294,14 +300,16 @@ impl Model {
                 self.learnt.between_ticks_ns.extend(last_ns.map(|last_ns| since_ns.saturating_sub(last_ns)));
             }
             match (ticks, wakes) {
-                (false, 1) => self.learnt.interrupts_ns.push(took_ns),
+                (false, 0) | (true, 1..) => {}
+                // An interrupt to another CPU takes long, and is charged apart.
+                (false, _) if !is_local => {}
+                (false, wakes) => self.learnt.interrupts.push(WakingInterrupt { took_ns, wakes }),
                 (true, 0) => self.learnt.ticks_ns.push(took_ns),
-                _ => {}
             }
             let Some(recorded) = &self.recorded else { return };
             let costs = &recorded.costs;
             let tick_ns = if ticks { costs.tick_ns } else { 0 };
-            let wakes_ns = u64::from(wakes) * recorded.waking_interrupt_ns();
+            let wakes_ns = recorded.waking_interrupt_ns(wakes);
             if ticks || wakes > 0 {
                 self.charge_kernel_since(event.cpu, current, since_ns, tick_ns + wakes_ns);
             }
@@ -310,7 +318,7 @@ impl Model {
             && wakes
             && let Some(recorded) = &self.recorded
         {
-            let flagged_ns = recorded.waking_interrupt_ns();
+            let flagged_ns = recorded.waking_interrupt_ns(1);
             self.charge_kernel(current, flagged_ns);
         }
     }
@@ -427,6 +435,17 @@ impl Model {
             }
             _ => since_ns,
         }
+    }
+
+    /// Returns when the wake-up was due after which a task was switched in at `switched_ns` on `cpu`, which idled: as
+    /// long before as the exit from idle, the interrupt and the wake-up take, but not before the CPU idled.
+    pub(super) fn due_before_ns(&self, cpu: u32, switched_ns: u64) -> u64 {
+        let Some(recorded) = &self.recorded else { return switched_ns };
+        let idle_since_ns = self.cpus[cpu as usize].idle_since_ns;
+        let handling_ns = recorded.waking_interrupt_ns(1) + recorded.costs.interrupt_exit_ns;
+        let entered_ns = switched_ns.saturating_sub(handling_ns);
+        let idled_ns = entered_ns.saturating_sub(self.core_idle_since_ns(recorded, cpu));
+        entered_ns.saturating_sub(recorded.idle_exit_ns(idled_ns)).max(idle_since_ns.min(switched_ns))
     }
 
     fn footprint_bytes(&self, task: TaskIndex) -> u64 {

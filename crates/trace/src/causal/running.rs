@@ -4,7 +4,7 @@
 
 use wakelab_workload::TaskIndex;
 
-use super::{Ids, Model, OnCpu, State, SwitchIn};
+use super::{Cpu, Ids, Model, OnCpu, State, SwitchIn};
 use crate::event::{Current, SwitchedOut, TaskName};
 use crate::explained::{Explained, Gap};
 use crate::learnt::{CALL_NS_MAX, IdleWake, Learnt};
@@ -191,7 +191,8 @@ impl Model {
         self.leave_other_cpu(index);
         let (now_ns, position, place) = (self.now_ns, self.position(), self.place);
         let cpu_free_ns = self.cpu(cpu).last_ns;
-        let gap_ns = self.gap_ns(matches!(how, SwitchIn::Unseen { was_idle: true, .. }));
+        let was_idle = matches!(how, SwitchIn::Unseen { was_idle: true, .. });
+        let gap_ns = self.gap_ns(was_idle);
         let leaves_idle = self.cpu(cpu).on == OnCpu::Idle;
         let task = self.task(index);
         task.picked_by_idle = (leaves_idle && *how == SwitchIn::Seen).then_some(now_ns);
@@ -224,15 +225,10 @@ impl Model {
         }
         task.unsure = unsure;
         self.explained.switch_ins_inferred += u64::from(inferred);
-        if unsure.is_none() {
-            self.learn_idle_exit(cpu, index, since_ns);
-        }
-        if *how == SwitchIn::Seen {
-            self.learn_preemption(cpu, index);
-        }
+        self.learn_switch_in(cpu, index, since_ns, how, unsure.is_none());
         match self.tasks[index as usize].state {
             State::Born { parent } => self.start_child(index, parent),
-            State::Blocked { .. } => self.end_unseen_wait(index, since_ns),
+            State::Blocked { .. } => self.end_unseen_wait(index, cpu, since_ns),
             State::Runnable | State::Running { .. } | State::Exited => {}
         }
         self.cpu(cpu).on = OnCpu::Task(index);
@@ -263,10 +259,29 @@ impl Model {
         self.update_speeds(cpu);
     }
 
+    /// Learns from a switch-in on `cpu`, whose time is known for sure or guessed, and notes when the CPU left its idle
+    /// task.
+    fn learn_switch_in(&mut self, cpu: u32, index: TaskIndex, since_ns: u64, how: &SwitchIn, is_sure: bool) {
+        if self.cpu(cpu).on == OnCpu::Idle {
+            let due_ns = self.due_before_ns(cpu, since_ns);
+            let is_unseen = *how != SwitchIn::Seen;
+            self.cpu(cpu).left_idle = is_unseen.then_some((since_ns, due_ns));
+            if is_unseen {
+                self.note_left_idle(cpu);
+            }
+        }
+        if is_sure {
+            self.learn_idle_exit(cpu, index, since_ns);
+        }
+        if *how == SwitchIn::Seen {
+            self.learn_preemption(cpu, index);
+        }
+    }
+
     /// Learns from the switch-in of a task that was woken while `cpu` was idle: from another CPU, or by an interrupt
-    /// on this one.
+    /// on this one. One interrupt may wake several tasks; it is left after the last wake-up.
     fn learn_idle_exit(&mut self, cpu: u32, index: TaskIndex, since_ns: u64) {
-        let idle_since_ns = self.cpu(cpu).idle_since_ns;
+        let Cpu { idle_since_ns, woke_ns, .. } = *self.cpu(cpu);
         let task = &self.tasks[index as usize];
         if let (OnCpu::Idle, Some((from, woken_ns))) = (self.cpus[cpu as usize].on, task.woken_from)
             && task.state == State::Runnable
@@ -277,8 +292,16 @@ impl Model {
             if from != cpu {
                 self.learnt.idle_wakes.push(IdleWake { idled_ns: woken_ns - idle_since_ns, latency_ns });
             } else {
-                self.learnt.leaving_interrupt_ns.push(latency_ns);
+                self.learnt.leaving_interrupt_ns.push(since_ns.saturating_sub(woke_ns));
             }
+        }
+    }
+
+    /// Learns from the first event after a switch-in on `cpu`.
+    pub(super) fn learn_after_switch(&mut self, cpu: u32) {
+        if let Some((switched_ns, changes_process)) = self.cpu(cpu).switched.take() {
+            let after_ns = self.now_ns - switched_ns;
+            self.learnt.after_switches_ns[usize::from(changes_process)].push(after_ns);
         }
     }
 

@@ -43,6 +43,7 @@ impl Model {
             return;
         }
         self.wakes += 1;
+        self.cpu(event.cpu).woke_ns = self.now_ns;
         let found = self.living(name);
         let cause = self.cause(event.cpu, event.context, found);
         self.explained.soft_interrupt_wakes +=
@@ -122,7 +123,11 @@ impl Model {
     /// Ends the wait of a task that was switched in without a wake-up since its switch-out. If there was one just
     /// before, while the task still ran, it ended this wait: the waker logs its sched_waking first and then spins until
     /// the wakee has left its CPU (this happens in the hackbench fixture).
-    pub(super) fn end_unseen_wait(&mut self, index: TaskIndex, until_ns: u64) {
+    ///
+    /// If `cpu` has idled since the wait began, and its idle task's last switch was not recorded either, the wake-up
+    /// came while the idle task was current: from outside, as far before that switch as the machine's costs say. One
+    /// interrupt may wake several tasks, which then run in turn.
+    pub(super) fn end_unseen_wait(&mut self, index: TaskIndex, cpu: u32, until_ns: u64) {
         let task = &self.tasks[index as usize];
         let State::Blocked { since_ns, position } = task.state else { return };
         if self.end_recorders_wait(index, until_ns) {
@@ -135,11 +140,20 @@ impl Model {
         }
         self.gap(Gap::SwitchInUnwoken);
         self.explained.waits += 1;
-        self.explained.unexplained += 1;
-        if let Some(unsure) = &mut self.task(index).unsure {
+        let task = self.task(index);
+        task.watched.woken_unseen();
+        if let Some(unsure) = &mut task.unsure {
             unsure.slept = true;
         }
-        self.sleep(index, Source::Unknown, since_ns, position, until_ns);
+        let left_idle = self.cpu(cpu).left_idle;
+        if let Some((_, due_ns)) = left_idle.filter(|&(left_ns, _)| left_ns >= since_ns) {
+            self.explained.from_outside += 1;
+            self.explained.source_unknown += 1;
+            self.sleep_from_outside(index, Source::Unknown, since_ns, position, due_ns.max(since_ns));
+        } else {
+            self.explained.unexplained += 1;
+            self.sleep(index, Source::Unknown, since_ns, position, until_ns);
+        }
     }
 
     fn end_wait(&mut self, index: TaskIndex, wake: &Wake, since_ns: u64, position: Position) {

@@ -17,7 +17,9 @@
 //!
 //! A wait that a timer ended is no meeting. Where the waker did something else between two calls (it woke a third
 //! task), it came with the call that was heard. No deadlock: both come to each meeting once, and in the recording's
-//! order before it ends.
+//! order before it ends. For that, nothing may be
+//! added to what the waker does while it spins: it would stand behind its coming, and the wakee may need it before its
+//! own. So the waker takes part in no stream and asks and answers nothing.
 //!
 //! Cost: time in proportion to the calls, times the logarithm of their number.
 
@@ -49,14 +51,16 @@ struct Meeting<'a> {
     woke: &'a Called,
 }
 
-/// Makes barriers of the handshakes in `of_task`, each task's calls, and takes their wake-ups out of `wakeups`.
+/// Makes barriers of the handshakes in `of_task`, each task's calls, and takes their wake-ups out of `wakeups`. Returns
+/// the wakers.
 pub(super) fn take_handshakes(
     flows: &mut Flows,
     tasks: &mut [Tracked],
     wakeups: &mut Vec<Wakeup>,
     of_task: &[Vec<Called>],
-) {
+) -> BTreeSet<TaskIndex> {
     let mut explained: BTreeSet<u32> = BTreeSet::new();
+    let mut wakers: BTreeSet<TaskIndex> = BTreeSet::new();
     for (waker, wakee, calls) in pairs(of_task) {
         let found = meetings(&calls, &acts(&tasks[waker as usize]), &sleeps(&tasks[wakee as usize]));
         if found.len() < FEWEST || found.len() * 2 < calls.waits.len() {
@@ -82,6 +86,7 @@ pub(super) fn take_handshakes(
         let barrier = flows.barriers.len() as u32;
         flows.barriers.push(Barrier { parties: 2, spin_ns: u64::MAX, recorded: true });
         come(&mut tasks[waker as usize], &found, barrier);
+        wakers.insert(waker);
         let steps = found.iter().map(|Meeting { waits, .. }| Step {
             position: waits.position,
             at_units: waits.units,
@@ -92,6 +97,7 @@ pub(super) fn take_handshakes(
     if !explained.is_empty() {
         drop_explained(tasks, wakeups, &explained);
     }
+    wakers
 }
 
 /// Puts the waker's steps, and leaves out its spins.

@@ -324,6 +324,21 @@ fn a_wait_whose_end_was_not_seen_is_unexplained() {
     );
 }
 
+/// CPU 1 idles from 20 on, and nothing tells of its switch to t1, which has run for 15 at 75. A wake-up by a task would
+/// have been recorded, so an interrupt woke t1.
+#[test]
+fn a_task_that_turns_up_on_an_idle_cpu_was_woken_from_outside() {
+    let mut script = Script::default();
+    script.switch(1, 0, 0, "R", 1).switch(1, 20, 1, "S", 0).runtime(1, 75, 1, 1, 15).switch(1, 80, 1, "S", 0);
+    let recording = script.read();
+    assert_eq!(program(&recording, "t1"), [compute(20), sleep(40), compute(20)]);
+    assert_eq!(gaps(&recording), [(Gap::SwitchInUnwoken, 1)]);
+    let explained = &recording.explained;
+    assert_eq!((explained.waits, explained.from_outside, explained.source_unknown), (1, 1, 1));
+    assert_eq!(recording.observed.by_comm["t1"].wakeups, 1);
+    assert!(recording.observed.by_comm["t1"].wakeup_latency_ns.is_empty());
+}
+
 /// An interrupt at 70 shows t1 for the first time after its sleep, and its account at 75 says that it has run for 15:
 /// it slept until 60.
 #[test]

@@ -121,7 +121,7 @@ fn pgbench() {
     assert_eq!(fixture.lines_with("sched_waking: "), 1171);
     assert_eq!(
         (explained.waits, explained.by_task, explained.from_outside, explained.unexplained),
-        (1172, 1170, 1, 1)
+        (1172, 1170, 2, 0)
     );
     assert_eq!(explained.redundant_wakes, 0);
     assert_eq!(explained.gaps.keys().copied().collect::<Vec<_>>(), [Gap::SwitchInUnwoken]);

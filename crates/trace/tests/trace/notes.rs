@@ -167,6 +167,21 @@ fn a_task_on_two_cpus_leaves_the_time_of_one_unseen() {
 }
 
 #[test]
+fn a_cpu_whose_idle_task_has_no_events_is_told() {
+    let mut script = Script::default();
+    script.switch(1, 0, 1, "S", 0).runtime(1, 30, 2, 2, 10).switch(1, 40, 2, "S", 0).runtime(1, 70, 1, 1, 10);
+    let recording = script.read();
+    assert_eq!(recording.explained.silent_idle, [(1, 2)].into());
+    assert!(told(
+        &recording,
+        "missing: all events of the idle task of CPU 1, which was left 2 times for other tasks"
+    ));
+    assert_eq!(recording.warning(), None, "most can still be told");
+    script.switch(1, 90, 1, "S", 0).waking(1, 95, 0, 2);
+    assert!(script.read().explained.silent_idle.is_empty());
+}
+
+#[test]
 fn a_cpu_without_events_is_told() {
     let mut script = Script::default();
     script.switch(1, 0, 0, "R", 1).waking(1, 10, 1, 2).waking(1, 20, 1, 3);

@@ -125,6 +125,30 @@ fn what_the_recording_measures_counts() {
     assert_eq!(crate::script::program(&recording, "t1"), [compute(500 - 10), signal(0), compute(after_ns)]);
 }
 
+/// CPU 1 idles from 20 on, and nothing tells of its switch to t1, which has run for 15 at 75. The CPU takes 10 to leave
+/// its idle state, 6 for the interrupt and 4 for the wake-up, so the sleep was over at 40; but it cannot be over before
+/// the CPU idled.
+#[test]
+fn an_unseen_wake_up_of_an_idle_cpu_was_due_before_the_switch() {
+    for (exit_ns, slept_ns) in [(10, 20), (50, 0)] {
+        let mut script = Script::default();
+        script
+            .switch(1, 0, 0, "R", 1)
+            .switch(1, 20, 1, "S", 0)
+            .runtime(1, 75, 1, 1, 15)
+            .switch(1, 80, 1, "S", 0);
+        let machine = costs(|costs| {
+            costs.idle_states = vec![IdleState { after_ns: 0, exit_latency_ns: exit_ns }];
+            (costs.interrupt_ns, costs.wakeup_ns) = (6, 4);
+        });
+        let options = Options { recorded_on: Some(machine), ..Options::default() };
+        let recording = read_text(&script.text, &options).expect("it is a recording");
+        let sleep = Op::Sleep { delay_ns: slept_ns, source: Source::Unknown };
+        // What follows the last account is no work.
+        assert_eq!(crate::script::program(&recording, "t1"), [compute(20), sleep, compute(15)]);
+    }
+}
+
 #[test]
 fn births_and_ends() {
     let (_, neighbour) = sibling_and_neighbour();
