@@ -249,14 +249,17 @@ impl Model {
         {
             self.cpu(event.cpu).waking =
                 Some(Waking { target, idles, queued_ns: Some(self.now_ns), ..waking });
-            if let Some(wake_ns) = self.recorded.as_ref().map(Recorded::wake_ns) {
+            if let Some(recorded) = &self.recorded {
+                let wake_ns = recorded.wake_ns();
+                let sends = idles && target != event.cpu;
+                let send_ns = if sends { recorded.costs.ipi_send_ns } else { 0 };
                 // The measured time replaces what was charged at the beginning. A wake-up goes on after its last event,
                 // but for no longer than it has taken until then.
                 let took_ns = self.took_ns(event.cpu, waking.since_ns);
                 let task = self.task(waking.task);
                 let before_units = task.kernel_units.saturating_sub(wake_ns * UNITS);
                 task.kernel_units = before_units;
-                self.charge_kernel_since(event.cpu, waking.task, waking.since_ns, wake_ns);
+                self.charge_kernel_since(event.cpu, waking.task, waking.since_ns, wake_ns + send_ns);
                 let task = self.task(waking.task);
                 let least_units = before_units + wake_ns.min(2 * took_ns) * UNITS;
                 task.kernel_units = task.kernel_units.max(least_units);

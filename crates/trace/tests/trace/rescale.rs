@@ -125,6 +125,25 @@ fn what_the_recording_measures_counts() {
     assert_eq!(crate::script::program(&recording, "t1"), [compute(500 - 10), signal(0), compute(after_ns)]);
 }
 
+/// A wake-up that usually costs 5 took 60 until its second event. That is more than eight times as much, but an
+/// interrupt of 100 to the idle CPU is in it, so all of it is taken off, and as much of the 5 as follows.
+#[test]
+fn a_wake_up_with_an_interrupt_may_take_long() {
+    let (_, neighbour) = sibling_and_neighbour();
+    let mut script = Script::default();
+    script
+        .switch(0, 0, 0, "R", 1)
+        .waking(0, 500, 1, 2)
+        .event(0, 560, 1, "sched:sched_wakeup", &format!("comm=t2 pid=2 prio=120 target_cpu={neighbour:03}"))
+        .switch(neighbour, 600, 0, "R", 2)
+        .switch(0, 1000, 1, "S", 0)
+        .switch(neighbour, 1100, 2, "S", 0);
+    for (send_ns, taken_ns) in [(100, 60), (0, 40)] {
+        let machine = costs(|costs| (costs.wakeup_ns, costs.ipi_send_ns) = (5, send_ns));
+        assert_eq!(program(&script, machine), [compute(500), signal(0), compute(500 - taken_ns)]);
+    }
+}
+
 /// CPU 1 idles from 20 on, and nothing tells of its switch to t1, which has run for 15 at 75. The CPU takes 10 to leave
 /// its idle state, 6 for the interrupt and 4 for the wake-up, so the sleep was over at 40; but it cannot be over before
 /// the CPU idled.
