@@ -229,6 +229,20 @@ fn the_interrupt_to_an_idle_cpu_delays_the_next_event() {
     assert_eq!(Learnt::default().machine(&base, "r"), base);
 }
 
+/// 99 wakers of idle CPUs have their next event 30,000 ns later than others, because they exit. Measured are 13,000
+/// less 1,000, so that counts, until as many as 100 tell something else.
+#[test]
+fn few_wakers_tell_less_than_what_was_measured() {
+    let base = Machine::preset("smp-2").unwrap();
+    for (count, send_ns) in [(99, 12_000), (100, 30_000)] {
+        let after = AfterWakes { idle_ns: vec![31_000; count], local_ns: vec![1_000; FEWEST] };
+        let mut learnt = Learnt { after_wakes: BTreeMap::from([(Next::Other, after)]), ..Learnt::default() };
+        learnt.measured.wakes =
+            vec![wake(WakeKind::Local, 0, 1_000, 0), wake(WakeKind::Idle, 10_000, 13_000, 20_000)];
+        assert_eq!(learnt.machine(&base, "r").costs.ipi_send_ns, send_ns, "{count}");
+    }
+}
+
 fn wake(kind: WakeKind, idle_ns: u64, waker_ns: u64, latency_ns: u64) -> MeasuredWake {
     MeasuredWake {
         kind,

@@ -339,6 +339,22 @@ fn a_task_that_turns_up_on_an_idle_cpu_was_woken_from_outside() {
     assert!(recording.observed.by_comm["t1"].wakeup_latency_ns.is_empty());
 }
 
+/// As before, but t1 gives way to t2 at 80, which slept since 10 and was not seen to be woken either: by the same
+/// interrupt, so its sleep was over when t1 ran. Its next sleep begins after that, and nothing is known of its end.
+#[test]
+fn one_unseen_interrupt_wakes_two_tasks() {
+    let mut script = Script::default();
+    script.switch(1, 0, 0, "R", 2).switch(1, 10, 2, "S", 1).switch(1, 20, 1, "S", 0);
+    script
+        .runtime(1, 75, 1, 1, 15)
+        .switch(1, 80, 1, "S", 2)
+        .switch(1, 85, 2, "S", 3)
+        .switch(1, 90, 3, "S", 2);
+    let recording = script.read();
+    assert_eq!(program(&recording, "t2"), [compute(10), sleep(50), compute(5), sleep(5)]);
+    assert_eq!((recording.explained.from_outside, recording.explained.unexplained), (2, 1));
+}
+
 /// An interrupt at 70 shows t1 for the first time after its sleep, and its account at 75 says that it has run for 15:
 /// it slept until 60.
 #[test]
