@@ -284,14 +284,18 @@ impl<'a> Known<'a> {
         self.pairs.get(&(waker, wakee)).map_or(&[], Vec::as_slice)
     }
 
+    /// Whether one of two tasks is the waker of a handshake.
+    fn spins(&self, one: TaskIndex, other: TaskIndex) -> bool {
+        self.spinners.contains(&one) || self.spinners.contains(&other)
+    }
+
     /// A task is a client of another if that ends four in five of its waits, and is woken by it at least once, as
     /// late as a question must come. Of two that are each other's clients, the one that waits more often is the client.
     fn find_servers(&mut self) {
         for (&(server, client), answers) in &self.pairs {
             let waits = self.ended[client as usize].len();
             let asked = self.pair(client, server).len();
-            let spins = self.spinners.contains(&server) || self.spinners.contains(&client);
-            let is_client = !spins
+            let is_client = !self.spins(server, client)
                 && answers.len() >= FEWEST
                 && answers.len() * 5 >= waits * 4
                 && asked > 0
@@ -345,7 +349,7 @@ impl<'a> Streams<'a> {
             // A child's exit ends a wait for that child, and no other.
             let may_exit = tasks[waker as usize].parent == Some(consumer) && to < FEWEST;
             // Where data and room flow in opposite directions, data wakes more often.
-            let spins = known.spinners.contains(&waker) || known.spinners.contains(&consumer);
+            let spins = known.spins(waker, consumer);
             if !is_pair(waker) && (to, waker) > (from, consumer) && !may_exit && !spins {
                 producers.insert(waker);
             }

@@ -467,9 +467,7 @@ impl Learnt {
             ("exit_ns", exit_ns, &self.before_exits_ns, "last runs of tasks that exited"),
         ];
         for (key, cost_ns, samples_ns, what) in all {
-            let enough = samples_ns.len() >= FEWEST;
-            let bound_ns = quantile(samples_ns.iter().copied(), 10).filter(|ns| enough && ns < cost_ns);
-            let Some(bound_ns) = bound_ns else { continue };
+            let Some(bound_ns) = bound_ns(samples_ns, 10, *cost_ns) else { continue };
             *cost_ns = bound_ns;
             let text = format!("bounded: tenth percentile of {} {what} in {recording}", samples_ns.len());
             machine.sources.insert(key.to_owned(), text);
@@ -531,20 +529,17 @@ impl Learnt {
     /// no more than one to another process.
     fn bound_switch(&self, machine: &mut Machine, recording: &str) {
         let Costs { switch_thread_ns, switch_process_ns, .. } = &mut machine.costs;
-        let mut bound = |key: &str, kind: usize, cost_ns: &mut u64| {
-            let samples_ns = &self.after_switches_ns[kind];
-            let usual_ns = median(samples_ns)?;
-            (usual_ns < *cost_ns).then(|| {
-                *cost_ns = usual_ns;
-                let source = format!(
-                    "bounded: median of {} times in {recording} from such a switch to the next event",
-                    samples_ns.len()
-                );
-                machine.sources.insert(key.to_owned(), source);
-            })
-        };
-        bound("switch_process_ns", 1, switch_process_ns);
-        bound("switch_thread_ns", 0, switch_thread_ns);
+        let both =
+            [("switch_thread_ns", &mut *switch_thread_ns), ("switch_process_ns", &mut *switch_process_ns)];
+        for ((key, cost_ns), samples_ns) in both.into_iter().zip(&self.after_switches_ns) {
+            let Some(bound_ns) = bound_ns(samples_ns, 50, *cost_ns) else { continue };
+            *cost_ns = bound_ns;
+            let count = samples_ns.len();
+            let text = format!(
+                "bounded: median of {count} times in {recording} from such a switch to the next event"
+            );
+            machine.sources.insert(key.to_owned(), text);
+        }
         if *switch_thread_ns > *switch_process_ns {
             *switch_thread_ns = *switch_process_ns;
             let source = format!("bounded: a switch to another process of {recording}");
@@ -592,6 +587,12 @@ impl Learnt {
         let fits = self.idle_wakes.iter().filter(|wake| idled_ns.contains(&wake.idled_ns));
         fits.map(|wake| wake.latency_ns).collect()
     }
+}
+
+/// Returns a percentile of enough samples, if it is less than `cost_ns`, so that this is too much.
+fn bound_ns(samples_ns: &[u64], percent: usize, cost_ns: u64) -> Option<u64> {
+    let bound_ns = quantile(samples_ns.iter().copied(), percent)?;
+    (samples_ns.len() >= FEWEST && bound_ns < cost_ns).then_some(bound_ns)
 }
 
 /// The index of the farthest distance that a machine has.

@@ -362,10 +362,13 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             let delay_ns = if c.busy && !c.in_interrupt { self.costs.preempt_delay_ns } else { 0 };
             c.resched_at_ns = match delay_ns {
                 0 => self.hardware.now_ns,
-                _ if self.programs.is_exiting(c.curr) && self.programs.wakes_next(c.curr) => {
-                    self.hardware.now_ns
+                _ if self.programs.is_exiting(c.curr) => {
+                    if self.programs.wakes_next(c.curr) {
+                        self.hardware.now_ns
+                    } else {
+                        u64::MAX
+                    }
                 }
-                _ if self.programs.is_exiting(c.curr) => u64::MAX,
                 _ => {
                     c.resched_after_call = true;
                     self.hardware.now_ns + after_ns + delay_ns

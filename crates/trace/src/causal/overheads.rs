@@ -429,26 +429,27 @@ impl Model {
         let first_ns = self.first_ns.unwrap_or(0);
         let Some(since_ns) = event.interrupt_since_ns else { return self.now_ns };
         let since_ns = since_ns.saturating_sub(first_ns);
-        let cpu = &self.cpus[event.cpu as usize];
-        match (&self.recorded, cpu.on) {
-            (Some(recorded), OnCpu::Idle) => {
-                let idled_ns = since_ns.saturating_sub(self.core_idle_since_ns(recorded, event.cpu));
-                let of_cpu_ns = since_ns.saturating_sub(cpu.idle_since_ns);
-                since_ns - recorded.idle_exit_ns(idled_ns).min(of_cpu_ns)
-            }
+        match (&self.recorded, self.cpus[event.cpu as usize].on) {
+            (Some(recorded), OnCpu::Idle) => self.before_exit_ns(recorded, event.cpu, since_ns),
             _ => since_ns,
         }
+    }
+
+    /// Returns when `cpu`, which idled until then, began to leave its idle state for an interrupt that it entered at
+    /// `entered_ns`.
+    fn before_exit_ns(&self, recorded: &Recorded, cpu: u32, entered_ns: u64) -> u64 {
+        let idled_ns = entered_ns.saturating_sub(self.core_idle_since_ns(recorded, cpu));
+        let of_cpu_ns = entered_ns.saturating_sub(self.cpus[cpu as usize].idle_since_ns);
+        entered_ns - recorded.idle_exit_ns(idled_ns).min(of_cpu_ns)
     }
 
     /// Returns when the wake-up was due after which a task was switched in at `switched_ns` on `cpu`, which idled: as
     /// long before as the exit from idle, the interrupt and the wake-up take, but not before the CPU idled.
     pub(super) fn due_before_ns(&self, cpu: u32, switched_ns: u64) -> u64 {
         let Some(recorded) = &self.recorded else { return switched_ns };
-        let idle_since_ns = self.cpus[cpu as usize].idle_since_ns;
         let handling_ns = recorded.waking_interrupt_ns(1) + recorded.costs.interrupt_exit_ns;
-        let entered_ns = switched_ns.saturating_sub(handling_ns);
-        let idled_ns = entered_ns.saturating_sub(self.core_idle_since_ns(recorded, cpu));
-        entered_ns.saturating_sub(recorded.idle_exit_ns(idled_ns)).max(idle_since_ns.min(switched_ns))
+        let entered_ns = switched_ns.saturating_sub(handling_ns).max(self.cpus[cpu as usize].idle_since_ns);
+        self.before_exit_ns(recorded, cpu, entered_ns.min(switched_ns))
     }
 
     fn footprint_bytes(&self, task: TaskIndex) -> u64 {

@@ -263,9 +263,9 @@ impl Model {
     /// task.
     fn learn_switch_in(&mut self, cpu: u32, index: TaskIndex, since_ns: u64, how: &SwitchIn, is_sure: bool) {
         if self.cpu(cpu).on == OnCpu::Idle {
-            let due_ns = self.due_before_ns(cpu, since_ns);
             let is_unseen = *how != SwitchIn::Seen;
-            self.cpu(cpu).left_idle = is_unseen.then_some((since_ns, due_ns));
+            let left_idle = is_unseen.then(|| (since_ns, self.due_before_ns(cpu, since_ns)));
+            self.cpu(cpu).left_idle = left_idle;
             if is_unseen {
                 self.note_left_idle(cpu);
             }

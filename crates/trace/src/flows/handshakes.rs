@@ -17,9 +17,9 @@
 //!
 //! A wait that a timer ended is no meeting. Where the waker did something else between two calls (it woke a third
 //! task), it came with the call that was heard. No deadlock: both come to each meeting once, and in the recording's
-//! order before it ends. For that, nothing may be
-//! added to what the waker does while it spins: it would stand behind its coming, and the wakee may need it before its
-//! own. So the waker takes part in no stream and asks and answers nothing.
+//! order before it ends. For that, nothing may be added to what the waker does while it spins: it would stand behind
+//! its coming, and the wakee may need it before its own. So the waker takes part in no stream and asks and answers
+//! nothing.
 //!
 //! Cost: time in proportion to the calls, times the logarithm of their number.
 

@@ -15,8 +15,7 @@ fn futex(script: &mut Script, cpu: u32, time_ns: u64, current: u32, waits: bool)
     script.event(cpu, time_ns, current, "syscalls:sys_enter_futex", &fields);
 }
 
-/// ROUNDS times in 100 ns: t1 calls on CPU 0 at 10, in vain, and at 40, 60, 80 and 90. t2 on CPU 1 waits at 50; it
-/// sleeps in even rounds, until it runs again at 62. In `vain` rounds of ten it does not wait at all.
+/// They shake hands from the beginning.
 fn rounds(rounds: u64, vain: u64) -> Recording {
     let mut script = Script::default();
     script.switch(0, 0, 0, "R", 1).switch(1, 0, 0, "R", 2);
@@ -24,6 +23,8 @@ fn rounds(rounds: u64, vain: u64) -> Recording {
     script.explained()
 }
 
+/// ROUNDS times in 100 ns: t1 calls on CPU 0 at 10, in vain, and at 40, 60, 80 and 90. t2 on CPU 1 waits at 50; it
+/// sleeps in even rounds, until it runs again at 62. In `vain` rounds of ten it does not wait at all.
 fn shake(script: &mut Script, since_ns: u64, rounds: u64, vain: u64) {
     for round in 0..rounds {
         let at = |time_ns: u64| since_ns + 100 * round + time_ns;

@@ -65,14 +65,19 @@ fn worked_example() {
 
 /// t1 runs from 0 to 1,000 and wakes t2 on an idle CPU at 500.
 fn a_wake() -> Script {
+    a_wake_queued(None)
+}
+
+/// The same, and t1 has queued t2 at `queued_ns`.
+fn a_wake_queued(queued_ns: Option<u64>) -> Script {
     let (_, neighbour) = sibling_and_neighbour();
     let mut script = Script::default();
-    script
-        .switch(0, 0, 0, "R", 1)
-        .waking(0, 500, 1, 2)
-        .switch(neighbour, 600, 0, "R", 2)
-        .switch(0, 1000, 1, "S", 0)
-        .switch(neighbour, 1100, 2, "S", 0);
+    script.switch(0, 0, 0, "R", 1).waking(0, 500, 1, 2);
+    if let Some(queued_ns) = queued_ns {
+        let fields = format!("comm=t2 pid=2 prio=120 target_cpu={neighbour:03}");
+        script.event(0, queued_ns, 1, "sched:sched_wakeup", &fields);
+    }
+    script.switch(neighbour, 600, 0, "R", 2).switch(0, 1000, 1, "S", 0).switch(neighbour, 1100, 2, "S", 0);
     script
 }
 
@@ -129,15 +134,7 @@ fn what_the_recording_measures_counts() {
 /// interrupt of 100 to the idle CPU is in it, so all of it is taken off, and as much of the 5 as follows.
 #[test]
 fn a_wake_up_with_an_interrupt_may_take_long() {
-    let (_, neighbour) = sibling_and_neighbour();
-    let mut script = Script::default();
-    script
-        .switch(0, 0, 0, "R", 1)
-        .waking(0, 500, 1, 2)
-        .event(0, 560, 1, "sched:sched_wakeup", &format!("comm=t2 pid=2 prio=120 target_cpu={neighbour:03}"))
-        .switch(neighbour, 600, 0, "R", 2)
-        .switch(0, 1000, 1, "S", 0)
-        .switch(neighbour, 1100, 2, "S", 0);
+    let script = a_wake_queued(Some(560));
     for (send_ns, taken_ns) in [(100, 60), (0, 40)] {
         let machine = costs(|costs| (costs.wakeup_ns, costs.ipi_send_ns) = (5, send_ns));
         assert_eq!(program(&script, machine), [compute(500), signal(0), compute(500 - taken_ns)]);
