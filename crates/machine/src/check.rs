@@ -10,7 +10,9 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use crate::costs::{COSTS, Cost, FULL_SPEED, Figure, Limits, MAX_COST_NS, ORDERED};
+use crate::costs::{
+    COSTS, Cost, FULL_SPEED, Figure, Limits, MAX_COLD_PERCENT, MAX_COST_NS, MAX_IDLE_STATES, ORDERED,
+};
 use crate::error::{Fault, Part};
 use crate::{Bandwidth, Costs, Cpu, Distance, IdleState, MAX_CPUS, Topology};
 
@@ -23,7 +25,6 @@ const MAX_REMOTE_DISTANCES: usize = 3;
 /// Linux's cpu_capacity of the fastest core.
 pub(crate) const MAX_CAPACITY: u32 = 1024;
 pub(crate) const MAX_BANDWIDTH_MB_PER_S: u64 = 1_000_000_000;
-const MAX_IDLE_STATES: usize = 16;
 
 pub(crate) fn check_topology(topology: &Topology) -> Result<(), Fault> {
     check_size(topology.nr_cpus() as u64)?;
@@ -408,6 +409,12 @@ fn check_idle_states(key: &'static str, states: &[IdleState]) -> Result<(), Faul
         );
     }
     for (i, state) in states.iter().enumerate() {
+        if state.cold_percent > MAX_COLD_PERCENT {
+            return fault(
+                format!("idle state {i} has `cold_percent = {}`", state.cold_percent),
+                format!("at most {MAX_COLD_PERCENT}"),
+            );
+        }
         if state.after_ns > MAX_COST_NS || state.exit_latency_ns > MAX_COST_NS {
             return fault(
                 format!(

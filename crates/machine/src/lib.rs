@@ -35,7 +35,7 @@ use base::Origin;
 use serde::{Deserialize, Serialize};
 
 pub use core_cache::CoreCache;
-pub use costs::{Bandwidth, Costs, IdleState};
+pub use costs::{Bandwidth, COLD_WORK_NS, Costs, IdleState, MAX_COLD_PERCENT};
 pub use cpulist::{format as cpu_list, parse as parse_cpu_list};
 pub use error::MachineError;
 pub use host::OnlineCpus;

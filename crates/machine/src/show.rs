@@ -2,7 +2,7 @@
 //! Shows a machine as text: the tree of its parts, and its costs with their sources.
 
 use crate::costs::{COSTS, Cost, Figure};
-use crate::{Cpu, Distance, Machine, Topology, cpulist, printable};
+use crate::{Cpu, Distance, IdleState, Machine, Topology, cpulist, printable};
 
 /// One line of a table of costs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +74,10 @@ pub(crate) fn show_figure(figure: Figure, present: &[Distance], threads: usize) 
         }
         Figure::Speeds(speeds) => speeds.iter().take(threads).map(u32::to_string).collect(),
         Figure::IdleStates(states) => {
-            states.iter().map(|s| format!("{} after {}", s.exit_latency_ns, s.after_ns)).collect()
+            let cold = |percent: u32| if percent > 0 { format!(", cold {percent} %") } else { String::new() };
+            let state =
+                |s: &IdleState| format!("{} after {}{}", s.exit_latency_ns, s.after_ns, cold(s.cold_percent));
+            states.iter().map(state).collect()
         }
         Figure::Bandwidth(limits) => {
             let limited = limits.named().into_iter().filter(|(_, limit)| *limit > 0);

@@ -39,7 +39,7 @@ terms! {
     Writes, "writes", "transfers of cache lines when the policy writes what other CPUs read or wrote since";
     Balancing, "balancing", "the work of balancing attempts and of moving a running task, apart from reads";
     Switches, "switches", "context switches";
-    CacheRefill, "cache-refill", "a task fetches its data again after it moved or others ran";
+    CacheRefill, "cache-refill", "a task fetches its data again after it moved, others ran, or its CPU idled";
     Atomics, "atomics", "atomic updates of shared counters, locks and barriers";
     RunqueueLocks, "runqueue-locks", "CPUs wait for each other's runqueue locks";
     Ipis, "ipis", "sending, flight and handling of interrupts between CPUs";

@@ -77,8 +77,10 @@ fn toml_value(figure: Figure) -> Result<Value, MachineError> {
             Value::Array(speeds.into_iter().map(|speed| Value::Integer(speed.into())).collect())
         }
         Figure::IdleStates(states) => {
-            let states = states.into_iter().map(|IdleState { after_ns, exit_latency_ns }| {
-                table([("after_ns", after_ns), ("exit_latency_ns", exit_latency_ns)])
+            let states = states.into_iter().map(|IdleState { after_ns, exit_latency_ns, cold_percent }| {
+                let cold = (cold_percent > 0).then_some(("cold_percent", cold_percent.into()));
+                let times = [("after_ns", after_ns), ("exit_latency_ns", exit_latency_ns)];
+                table(times.into_iter().chain(cold))
             });
             Value::Array(states.collect::<Result<_, _>>()?)
         }

@@ -414,6 +414,10 @@ fn idle_states() {
         states("[{ after_ns = 0, exit_latency_ns = 2_000_000_000 }]"),
         "m.toml:22: idle state 0 is { after_ns = 0, exit_latency_ns = 2000000000 }; expected at most 1000000000 each"
     );
+    assert_eq!(
+        states("[{ after_ns = 0, exit_latency_ns = 2, cold_percent = 10_001 }]"),
+        "m.toml:22: idle state 0 has `cold_percent = 10001`; expected at most 10000"
+    );
 }
 
 #[test]

@@ -8,9 +8,10 @@
 //! - *idle*: a thread on another CPU, which has been idle for a known time.
 //!
 //! For *idle* the wakee reads the clock when it is back in user space. From this latency the time of a hand-over on one
-//! CPU (write, wake-up, switch, return) is subtracted; the rest is the interrupt's way and the exit from idle. Then the
-//! wakee does the same work twice: the first time takes longer, because what the CPU held in caches, TLB and a host's
-//! tables is gone (*cold*).
+//! CPU (write, wake-up, switch, return) is subtracted; the rest is the interrupt's way and the exit from idle.
+//!
+//! Then the wakee does the same work twice. The first time takes longer, because what the CPU held in caches, TLB and
+//! branch predictors is gone (*cold*); the second time is *warm*.
 //!
 //! Samples of all kinds take turns, so that other programs hit all of them. Figures are medians with quartiles. On a
 //! busy machine the other CPU does not idle, so the CPU time that others used there is measured, too; a reader may
@@ -19,7 +20,10 @@
 //! It fails where the wakee's CPU is taken by others all the time, and on machines whose CPUs differ: one pair of them
 //! is measured.
 
+use std::fs;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
@@ -40,8 +44,8 @@ const LOCAL: usize = 5;
 const LIMIT: Duration = Duration::from_millis(1_500);
 /// If a wakee does not run for this time, there are no figures.
 const GIVE_UP_NS: u64 = 3_000_000_000;
-/// The work that the wakee does twice: it reads this many bytes, a cache line at a time.
-const WORK_BYTES: usize = 128 * 1024;
+/// The wakee reads this many bytes, a cache line at a time.
+const WORK_BYTES: usize = 64 * 1024;
 const LINE_BYTES: usize = 64;
 /// The fewest samples of a kind.
 const FEWEST: usize = 8;
@@ -52,6 +56,7 @@ struct Samples {
     waker_ns: Vec<u64>,
     latency_ns: Vec<u64>,
     cold_ns: Vec<u64>,
+    warm_ns: Vec<u64>,
 }
 
 /// Returns CPU 0, and the nearest CPU of another core.
@@ -77,8 +82,10 @@ struct Shared {
     waits_since_ns: AtomicU64,
     /// When it was back from its last wait; 0 until then.
     back_ns: AtomicU64,
-    /// By how much the first work took longer than the second.
+    /// By how much its first work took longer than the second.
     cold_ns: AtomicU64,
+    /// How long the second took.
+    warm_ns: AtomicU64,
     failed: AtomicBool,
 }
 
@@ -152,6 +159,7 @@ fn wake_idle(pipe: &mut PipeWriter, far: &Shared, idle_ns: u64, samples: &mut Sa
     samples.waker_ns.push(waker_ns);
     samples.latency_ns.push(back_ns.saturating_sub(began_ns));
     samples.cold_ns.push(far.cold_ns.load(Ordering::Acquire));
+    samples.warm_ns.push(far.warm_ns.load(Ordering::Acquire));
     Ok(())
 }
 
@@ -188,8 +196,8 @@ fn wakee<'scope>(
 
 fn wait(cpu: u32, shared: &Shared, mut from: PipeReader, mut back: Option<PipeWriter>) -> io::Result<()> {
     pin(cpu as usize)?;
-    let memory = vec![1; WORK_BYTES];
-    work(&memory);
+    let work = Work::new()?;
+    work.carry_out()?;
     let mut byte = [0];
     loop {
         shared.waits_since_ns.store(now_ns()?, Ordering::Release);
@@ -202,22 +210,51 @@ fn wait(cpu: u32, shared: &Shared, mut from: PipeReader, mut back: Option<PipeWr
             back.write_all(&byte)?;
             continue;
         }
-        work(&memory);
+        work.carry_out()?;
         let first_ns = now_ns()?;
-        work(&memory);
+        work.carry_out()?;
         let second_ns = now_ns()?;
         let cold_ns = (first_ns - back_ns).saturating_sub(second_ns - first_ns);
         shared.cold_ns.store(cold_ns, Ordering::Release);
+        shared.warm_ns.store(second_ns - first_ns, Ordering::Release);
         shared.back_ns.store(back_ns, Ordering::Release);
     }
 }
 
-/// Reads memory and calls the kernel.
-fn work(memory: &[u8]) {
-    let sum: u64 = memory.iter().step_by(LINE_BYTES).map(|&byte| u64::from(byte)).sum();
-    std::hint::black_box(sum);
-    for _ in 0..8 {
-        std::hint::black_box(nix::unistd::getppid());
+/// What the wakee does: different system calls, each once, because code that runs again is in the caches already.
+struct Work {
+    memory: Vec<u8>,
+    file: fs::File,
+    sockets: (UnixStream, UnixStream),
+    datagrams: (UnixDatagram, UnixDatagram),
+}
+
+impl Work {
+    fn new() -> io::Result<Work> {
+        Ok(Work {
+            memory: vec![1; WORK_BYTES],
+            file: fs::File::open("/proc/self/exe")?,
+            sockets: UnixStream::pair()?,
+            datagrams: UnixDatagram::pair()?,
+        })
+    }
+
+    fn carry_out(&self) -> io::Result<()> {
+        let sum: u64 = self.memory.iter().step_by(LINE_BYTES).map(|&byte| u64::from(byte)).sum();
+        std::hint::black_box(sum);
+        let mut message = [0; 64];
+        (&self.sockets.0).write_all(&message)?;
+        (&self.sockets.1).read_exact(&mut message)?;
+        self.datagrams.0.send(&message)?;
+        self.datagrams.1.recv(&mut message)?;
+        self.file.read_at(&mut message, 0)?;
+        std::hint::black_box(self.file.metadata()?);
+        std::hint::black_box(self.file.try_clone()?);
+        std::hint::black_box(fs::metadata("/")?);
+        std::hint::black_box(fs::read_link("/proc/self")?);
+        std::hint::black_box(self.sockets.0.peer_addr()?);
+        std::hint::black_box(fs::read("/proc/self/statm")?);
+        Ok(())
     }
 }
 
@@ -232,6 +269,7 @@ fn figures([none, none_cpu, local]: [&Samples; 3], idle: &[Samples], hand_over_n
         waker_ns: quartiles(&samples.waker_ns, call_ns),
         latency_ns: quartiles(&samples.latency_ns, hand_over_ns),
         cold_ns: quartiles(&samples.cold_ns, 0),
+        warm_ns: quartiles(&samples.warm_ns, 0),
     };
     let local = of(WakeKind::Local, 0, local, call_cpu_ns);
     let mut all = vec![MeasuredWake { latency_ns: [hand_over_ns; 3], ..local }];
@@ -277,6 +315,7 @@ mod tests {
             waker_ns: waker_ns.to_vec(),
             latency_ns: latency_ns.to_vec(),
             cold_ns: latency_ns.iter().map(|ns| ns / 10).collect(),
+            warm_ns: latency_ns.to_vec(),
         };
         let (none, none_cpu) = (of(&[200; 8], &[]), of(&[300; 8], &[]));
         let local = of(&[1_300, 1_300, 1_300, 1_300, 1_400, 1_400, 1_500, 9_000], &[]);
@@ -286,8 +325,8 @@ mod tests {
         assert_eq!((figures[0].kind, figures[0].waker_ns), (WakeKind::Local, [1_000, 1_100, 1_200]));
         assert_eq!((figures[1].kind, figures[1].idle_ns), (WakeKind::Idle, 10_000));
         assert_eq!(
-            (figures[1].waker_ns[1], figures[1].latency_ns[1], figures[1].cold_ns[1]),
-            (20_000, 30_000, 3_500)
+            (figures[1].waker_ns[1], figures[1].latency_ns[1], figures[1].cold_ns, figures[1].warm_ns),
+            (20_000, 30_000, [3_500; 3], [35_000; 3])
         );
     }
 

@@ -37,6 +37,7 @@ use rustc_hash::FxHashMap;
 use wakelab_workload::{Source, TaskIndex};
 
 use crate::between::{Between, Mark};
+use crate::cold::Cold;
 use crate::event::{Context, Event, EventSource, Item, Place, TaskName, What};
 use crate::explained::{Explained, Gap, GapCount};
 use crate::flows::{Called, Wakeup};
@@ -192,6 +193,8 @@ struct Cost {
 #[derive(Clone, Copy, Debug, Default)]
 struct Cpu {
     on: OnCpu,
+    /// What its next task does slowly, because it has idled.
+    cold: Option<Cold>,
     /// The time of the last event there.
     last_ns: u64,
     /// The costs of the last events there, the latest one first; only if they are taken off.

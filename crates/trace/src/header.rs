@@ -312,6 +312,7 @@ mod tests {
             waker_ns: [1, 2, 3],
             latency_ns: [4; 3],
             cold_ns: [0; 3],
+            warm_ns: [0; 3],
         };
         Header {
             made_by: "wakelab 0.1.0, perf version 6.1.187".to_owned(),

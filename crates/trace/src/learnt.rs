@@ -63,11 +63,11 @@
 
 use std::collections::BTreeMap;
 
-use wakelab_machine::{Costs, Distance, IdleState, Machine};
+use wakelab_machine::{Costs, Distance, IdleState, MAX_COLD_PERCENT, Machine};
 
 use crate::between::{self, EVENTS_OF_WAKE, FEWEST, Pairs, usual_mean};
 use crate::event::What;
-use crate::measured::{Measured, WakeKind};
+use crate::measured::{Measured, MeasuredWake, WakeKind};
 use crate::program::scaled;
 use crate::quantile::quantile;
 
@@ -75,7 +75,8 @@ use crate::quantile::quantile;
 /// wake-ups come in unusual moments, in which all takes longer. So do sleeps that leave a CPU idle which seldom is.
 const UNUSUAL: usize = 10;
 
-/// The fewest wake-ups of idle CPUs whose wakers tell more than what was measured: what a waker does next differs, too.
+/// The fewest wake-ups of idle CPUs, and of the waker's own, whose wakers tell more than what was measured: what a
+/// waker does next differs, too.
 const FEWEST_BESIDE_MEASURED: usize = 100;
 
 /// If others used more of the CPU that should have idled, medians say how busy it was.
@@ -370,10 +371,12 @@ impl Learnt {
     fn learn_send(&self, machine: &mut Machine, recording: &str) {
         let measured_ns = self.measured_send_ns();
         let fewest = if measured_ns.is_some() { FEWEST_BESIDE_MEASURED } else { FEWEST };
-        let both =
-            self.after_wakes.values().filter_map(|after| Some((after.idle_ns.len(), after.more_ns()?)));
-        let (send_ns, source) = match both.filter(|&(count, _)| count >= fewest).max() {
-            Some((count, more_ns)) => (
+        let of_both = |after: &AfterWakes| {
+            Some((after.idle_ns.len().min(after.local_ns.len()), after.idle_ns.len(), after.more_ns()?))
+        };
+        let both = self.after_wakes.values().filter_map(of_both);
+        let (send_ns, source) = match both.filter(|&(fewer, ..)| fewer >= fewest).max() {
+            Some((_, count, more_ns)) => (
                 more_ns,
                 format!(
                     "measured: the waker's next event comes so much later after {count} wake-ups of idle CPUs in {recording} \
@@ -418,13 +421,23 @@ impl Learnt {
         let mut previous_ns = 0;
         for wake in idle {
             let exit_ns = self.usual(wake.latency_ns).saturating_sub(before_ns);
-            let shallower_ns = states.last().map_or(0, |state| state.exit_latency_ns);
+            let shallower = states.last().copied().unwrap_or_default();
             let after_ns =
                 u64::try_from((u128::from(previous_ns) * u128::from(wake.idle_ns)).isqrt()).ok()?;
-            states.push(IdleState { after_ns, exit_latency_ns: exit_ns.max(shallower_ns) });
+            states.push(IdleState {
+                after_ns,
+                exit_latency_ns: exit_ns.max(shallower.exit_latency_ns),
+                cold_percent: self.cold_percent(wake).max(shallower.cold_percent),
+            });
             previous_ns = wake.idle_ns;
         }
         (!states.is_empty()).then_some(states)
+    }
+
+    /// Returns how much longer the wakee's first work took, in percent.
+    fn cold_percent(&self, wake: &MeasuredWake) -> u32 {
+        let percent = scaled(100, self.usual(wake.cold_ns), self.usual(wake.warm_ns).max(1));
+        if wake.warm_ns == [0; 3] { 0 } else { percent.min(u64::from(MAX_COLD_PERCENT)) as u32 }
     }
 
     /// Learns interrupts that wake, and ticks.

@@ -234,12 +234,12 @@ fn the_interrupt_to_an_idle_cpu_delays_the_next_event() {
 #[test]
 fn few_wakers_tell_less_than_what_was_measured() {
     let base = Machine::preset("smp-2").unwrap();
-    for (count, send_ns) in [(99, 12_000), (100, 30_000)] {
-        let after = AfterWakes { idle_ns: vec![31_000; count], local_ns: vec![1_000; FEWEST] };
+    for (idle, local, send_ns) in [(99, 100, 12_000), (100, 99, 12_000), (100, 100, 30_000)] {
+        let after = AfterWakes { idle_ns: vec![31_000; idle], local_ns: vec![1_000; local] };
         let mut learnt = Learnt { after_wakes: BTreeMap::from([(Next::Other, after)]), ..Learnt::default() };
         learnt.measured.wakes =
             vec![wake(WakeKind::Local, 0, 1_000, 0), wake(WakeKind::Idle, 10_000, 13_000, 20_000)];
-        assert_eq!(learnt.machine(&base, "r").costs.ipi_send_ns, send_ns, "{count}");
+        assert_eq!(learnt.machine(&base, "r").costs.ipi_send_ns, send_ns, "{idle} {local}");
     }
 }
 
@@ -251,7 +251,29 @@ fn wake(kind: WakeKind, idle_ns: u64, waker_ns: u64, latency_ns: u64) -> Measure
         waker_ns: [waker_ns, waker_ns + 100, waker_ns + 900],
         latency_ns: [latency_ns, latency_ns + 500, latency_ns + 90_000],
         cold_ns: [0; 3],
+        warm_ns: [0; 3],
     }
+}
+
+/// 2,000 ns more than 16,000 are 12 %. A deeper state is no warmer; older recordings had other work.
+#[test]
+fn how_cold_an_idle_state_is() {
+    let base = Machine::preset("smp-2").unwrap();
+    let cold = |idle_ns, cold_ns, warm_ns| MeasuredWake {
+        cold_ns: [cold_ns; 3],
+        warm_ns: [warm_ns; 3],
+        ..wake(WakeKind::Idle, idle_ns, 9_000, 20_000)
+    };
+    let wakes = vec![
+        cold(10_000, 441, 0),
+        cold(100_000, 2_000, 16_000),
+        cold(1_000_000, 1_000, 16_000),
+        cold(10_000_000, 48_000, 16_000),
+    ];
+    let measured = Measured { wakes, busy_percent: Some(0) };
+    let machine = Learnt { measured, ..Learnt::default() }.machine(&base, "r");
+    let percents: Vec<u32> = machine.costs.idle_states.iter().map(|state| state.cold_percent).collect();
+    assert_eq!(percents, [0, 12, 12, 300]);
 }
 
 /// What a recording of one CPU knows of others.

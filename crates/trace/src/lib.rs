@@ -10,6 +10,7 @@
 
 pub mod between;
 pub mod causal;
+mod cold;
 mod ctf;
 pub mod error;
 pub mod event;

@@ -7,9 +7,10 @@
 //!     # wakelab-wakes-busy-percent: 3
 //! ```
 //! `waker-ns` is what a system call took longer because it woke a task. `latency-ns` of *idle* is how much later the
-//! wakee ran than after a hand-over on one CPU, whose time is the `latency-ns` of *local*. `cold-ns` is how much longer
-//! the wakee took for its first work than for the same work again. The last line has the share of time in which others
-//! used the CPU that should have idled.
+//! wakee ran than after a hand-over on one CPU, whose time is the `latency-ns` of *local*. `warm-ns` is what some work
+//! of the wakee takes, and `cold-ns` how much longer its first work took than the same work again. Older recordings
+//! have no `warm-ns`; their work was another one. The last line has the share of time in which others used the CPU that
+//! should have idled.
 
 /// What is woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub struct MeasuredWake {
     pub latency_ns: [u64; 3],
     /// The wakee's additional time for its first work: quartiles.
     pub cold_ns: [u64; 3],
+    /// Its time for the same work again: quartiles. Zeros if it was not measured.
+    pub warm_ns: [u64; 3],
 }
 
 /// All that was measured.
@@ -59,12 +62,13 @@ impl MeasuredWake {
         };
         let three = |[low, median, high]: [u64; 3]| format!("{low}/{median}/{high}");
         format!(
-            "kind={kind} idle-ns={} samples={} waker-ns={} latency-ns={} cold-ns={}",
+            "kind={kind} idle-ns={} samples={} waker-ns={} latency-ns={} cold-ns={} warm-ns={}",
             self.idle_ns,
             self.samples,
             three(self.waker_ns),
             three(self.latency_ns),
             three(self.cold_ns),
+            three(self.warm_ns),
         )
     }
 
@@ -92,6 +96,7 @@ impl MeasuredWake {
             waker_ns: three("waker-ns")?,
             latency_ns: three("latency-ns")?,
             cold_ns: three("cold-ns")?,
+            warm_ns: three("warm-ns").unwrap_or_default(),
         })
     }
 }
@@ -109,6 +114,7 @@ mod tests {
             waker_ns: [1, 2, 3],
             latency_ns: [4, 5, 6],
             cold_ns: [7, 8, 9],
+            warm_ns: [10, 11, 12],
         };
         assert_eq!(MeasuredWake::parse(&wake.words()), Some(wake));
         let local = MeasuredWake { kind: WakeKind::Local, ..wake };

@@ -9,6 +9,7 @@ use wakelab_workload::{DEFAULT_FOOTPRINT_BYTES, End, GroupIndex, Measure, Op, Ta
 
 use crate::MAX_CPUS;
 use crate::causal::{Position, Since, State, Wake};
+use crate::cold::Cold;
 use crate::event::{Place, TaskName, Told};
 use crate::explained::Explained;
 use crate::joined::Recorded;
@@ -191,6 +192,8 @@ pub(crate) struct Tracked {
     pub(crate) sleep_units: u64,
     /// The speed of its CPU, in 1/1024.
     pub(crate) speed: u32,
+    /// Its work when it was switched in on a CPU that had idled, and what of it is slow.
+    cold: Option<(u64, Cold)>,
     /// The time of its last switch-in.
     pub(crate) burst_since_ns: u64,
     /// Its CPU time until then.
@@ -282,6 +285,7 @@ impl Tracked {
             clamped_units: 0,
             sleep_units: 0,
             speed: UNITS as u32,
+            cold: None,
             burst_since_ns: 0,
             burst_cpu_ns: 0,
             forked_cpu_ns: None,
@@ -335,8 +339,34 @@ impl Tracked {
     /// than there was is taken off what follows.
     pub(crate) fn work_until(&mut self, now_ns: u64) -> u64 {
         self.charge_until(now_ns);
-        self.work_units = self.work_units.max(self.cpu_units.saturating_sub(self.kernel_units));
+        self.work_units = self.work_units.max(self.done_units());
         self.work_units
+    }
+
+    /// Returns the work that it has done by its CPU time and the kernel's part of that, in 1/1024 ns.
+    fn done_units(&self) -> u64 {
+        let units = self.cpu_units.saturating_sub(self.kernel_units);
+        match self.cold {
+            Some((since_units, cold)) if units > since_units => {
+                since_units + cold.work_in(units - since_units)
+            }
+            _ => units,
+        }
+    }
+
+    /// Notes that it was switched in on a CPU that had idled.
+    pub(crate) fn begin_cold(&mut self, cold: Cold) {
+        self.cold = Some((self.work_units, cold));
+    }
+
+    /// Takes what it lost because its CPU had idled off its work for good. Returns what is left for the next task.
+    fn end_cold(&mut self) -> Option<Cold> {
+        let (since_units, cold) = self.cold?;
+        let done_units = self.done_units();
+        self.cold = None;
+        self.kernel_units += self.cpu_units.saturating_sub(self.kernel_units).saturating_sub(done_units);
+        let work_units = cold.work_units.saturating_sub(done_units.saturating_sub(since_units));
+        (work_units > 0).then_some(Cold { work_units, ..cold })
     }
 
     /// Ends what is taken off for the kernel where the task leaves its CPU: more than it did is not taken off what it
@@ -359,11 +389,13 @@ impl Tracked {
         let (from_ns, to_ns) = (unsure.guessed_ns, said_ns.max(unsure.earliest_ns));
         let (more_ns, less_ns) = (from_ns.saturating_sub(to_ns), to_ns.saturating_sub(from_ns));
         let speed = u64::from(self.speed);
+        let (more_units, less_units) = (more_ns * speed, less_ns * speed);
+        let work_in = |units: u64| self.cold.map_or(units, |(_, cold)| cold.work_in(units));
         let correction = Correction {
             since: unsure.position,
             base_units: unsure.base_units,
-            more_units: more_ns * speed,
-            less_units: less_ns * speed,
+            more_units: work_in(more_units),
+            less_units: work_in(less_units),
             was_guessed: unsure.gap_at.is_some(),
         };
         let steps = &mut self.steps[unsure.first_step..];
@@ -379,9 +411,7 @@ impl Tracked {
             correction.apply(step.position, &mut step.at_units);
         }
         self.work_units = correction.moved(self.work_units);
-        self.cpu_units = (self.cpu_units + correction.more_units)
-            .saturating_sub(correction.less_units)
-            .max(self.work_units);
+        self.cpu_units = (self.cpu_units + more_units).saturating_sub(less_units).max(self.work_units);
         self.cpu_ns = (self.cpu_ns + more_ns).saturating_sub(less_ns).max(self.burst_cpu_ns);
         self.burst_since_ns = to_ns;
         self.watched.correct_switch_in(to_ns);
@@ -406,13 +436,15 @@ impl Tracked {
         self.bursts.push(Burst { from_ns: at_ns, until_ns: u64::MAX, from_units: units, until_units: units });
     }
 
-    /// It leaves its CPU.
-    pub(crate) fn end_burst(&mut self, at_ns: u64) {
+    /// It leaves its CPU. Returns what the next task there does slowly.
+    pub(crate) fn end_burst(&mut self, at_ns: u64) -> Option<Cold> {
+        let cold = self.end_cold();
         self.drop_excess();
         let units = self.work_units;
         if let Some(burst) = self.bursts.last_mut().filter(|burst| burst.until_ns == u64::MAX) {
             (burst.until_ns, burst.until_units) = (at_ns.max(burst.from_ns), units);
         }
+        cold
     }
 
     /// Returns when it was on a CPU, in order: from and until.

@@ -115,10 +115,4 @@ impl Recorded {
             Some(far) => costs.transfer_ns(footprint_bytes.min(costs.llc_cache_bytes), far),
         }
     }
-
-    /// Returns how long a core takes to execute again after it has been idle for `idled_ns`.
-    pub(crate) fn idle_exit_ns(&self, idled_ns: u64) -> u64 {
-        let state = self.costs.idle_states.iter().rev().find(|state| state.after_ns <= idled_ns);
-        state.map_or(0, |state| state.exit_latency_ns)
-    }
 }

@@ -25,6 +25,12 @@
 //! The second row is more expensive than the first because the core that the task left still holds its lines, usually
 //! as the only copy that may have been written: the LLC has to ask that core.
 //!
+//! A CPU that has left an idle state is slow for a while, because that state, or what a host ran there, has taken what
+//! caches, TLB and branch predictors held: the first [`wakelab_machine::COLD_WORK_NS`] of work take `cold_percent`
+//! longer ([`wakelab_machine::IdleState`]). That counts as cache refill, too, and is done before each piece of work.
+//!
+//! Worked example: 20 % after 1 ms. A task works for 10 us and then for 30: it takes 2 us longer, and 3.
+//!
 //! Left out: prefetching, and what a core still has of a task that comes back to it from another core.
 
 use wakelab_machine::Distance;

@@ -17,6 +17,8 @@
 //! two threads is 600. 1,024,000 - 400 x 1024 = 614,400 units are left and take 1,024 ns more, until 1,424 ns. Of these
 //! 1,424 ns of CPU time 1,000 are work and 424 slowdown.
 
+use wakelab_machine::IdleState;
+
 use crate::hardware::Hardware;
 use crate::hardware::cpu::Doing;
 use crate::hardware::speed::Speed;
@@ -165,10 +167,8 @@ impl Hardware<'_> {
         Speed::new((c.capacity * self.costs.smt_speed[threads - 1] / UNITS as u32).max(1))
     }
 
-    /// The time in nanoseconds that it takes the CPU to leave its idle state.
-    pub(crate) fn idle_exit_ns(&self, cpu: u32) -> u64 {
-        let idle_ns = self.cores[self.cpus[cpu as usize].core as usize].idle_ns(self.now_ns);
-        let state = self.costs.idle_states.iter().rev().find(|state| state.after_ns <= idle_ns);
-        state.map_or(0, |state| state.exit_latency_ns)
+    /// The idle state in which the CPU is.
+    pub(crate) fn idle_state(&self, cpu: u32) -> IdleState {
+        self.costs.idle_state(self.cores[self.cpus[cpu as usize].core as usize].idle_ns(self.now_ns))
     }
 }

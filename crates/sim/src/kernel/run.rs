@@ -37,6 +37,20 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         }
     }
 
+    /// The CPU begins a segment of its current task. If it has idled, the task fetches first what the caches lost.
+    #[inline(always)]
+    fn start_work(&mut self, cpu: u32, task: u32, segment: Segment) {
+        if segment.kind == TimeKind::Work {
+            let refill = self.kernel.cpus[cpu as usize].slow_units(segment.units);
+            if refill > 0 {
+                let thread = &mut self.kernel.threads[task as usize];
+                (thread.refill, thread.left) = (refill, segment);
+                return self.resume(cpu);
+            }
+        }
+        self.start_segment(cpu, task, segment);
+    }
+
     /// The CPU executes what is left of its current task's segment.
     #[inline(always)]
     fn start_segment(&mut self, cpu: u32, task: u32, mut left: Segment) {
@@ -124,7 +138,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
                     if self.ledger.tally.progress.counts_work() && segment.kind == TimeKind::Work {
                         self.ledger.tally.progress.add_work(here.now_ns, task, segment.units / UNITS);
                     }
-                    return self.start_segment(cpu, task, segment);
+                    return self.start_work(cpu, task, segment);
                 }
                 Next::Wait => {
                     std::mem::forget(next);

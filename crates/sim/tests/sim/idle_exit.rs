@@ -16,8 +16,8 @@ fn a_busy_sibling_keeps_the_core_shallow() {
         {
             let mut machine = machine(1, 1, threads);
             machine.costs.idle_states = vec![
-                IdleState { after_ns: 0, exit_latency_ns: 10 },
-                IdleState { after_ns: 1_000, exit_latency_ns: 500 },
+                IdleState { after_ns: 0, exit_latency_ns: 10, cold_percent: 0 },
+                IdleState { after_ns: 1_000, exit_latency_ns: 500, cold_percent: 0 },
             ];
             let mut tasks = vec![bound(&[0], vec![sleep(50_000), compute(100)])];
             tasks.extend(sibling_ns.map(|work_ns| bound(&[1], vec![compute(work_ns)])));
@@ -25,5 +25,34 @@ fn a_busy_sibling_keeps_the_core_shallow() {
             let run = outcome(&scenario(machine, tasks, host));
             assert_eq!(run.time.idle_exit_ns, starts_ns + expected_ns, "{host:?} {sibling_ns:?}");
         }
+    }
+}
+
+/// The deep state leaves the caches cold: 25 us of work take 20 % longer. CPU 0 sleeps for 50 us, and works for 10 us
+/// and for 30: 2 us longer, and 3. After a short sleep, nothing takes longer.
+#[test]
+fn work_after_a_deep_state_takes_longer() {
+    for host in HOSTS {
+        let mut machine = machine(1, 1, 1);
+        machine.costs.idle_states = vec![
+            IdleState { after_ns: 0, exit_latency_ns: 10, cold_percent: 0 },
+            IdleState { after_ns: 1_000, exit_latency_ns: 500, cold_percent: 20 },
+        ];
+        let slow = [sleep(50_000), compute(10_000), compute(30_000), sleep(500), compute(1_000)];
+        let run = outcome(&scenario(machine, vec![bound(&[0], slow.to_vec())], host));
+        assert_eq!((run.time.cache_refill_ns, run.time.work_ns), (5_000, 41_000), "{host:?}");
+        assert_eq!(run.elapsed_ns, 10 + 50_500 + 45_000 + 510 + 1_000, "{host:?}");
+    }
+}
+
+/// A task that is preempted while it is slow leaves the rest to the task that comes next.
+#[test]
+fn the_next_task_is_slow_for_the_rest() {
+    for host in HOSTS {
+        let mut machine = machine(1, 1, 1);
+        machine.costs.idle_states = vec![IdleState { after_ns: 0, exit_latency_ns: 0, cold_percent: 10 }];
+        let task = || bound(&[0], vec![compute(20_000)]);
+        let run = outcome(&scenario(machine, vec![task(), task()], host));
+        assert_eq!((run.time.cache_refill_ns, run.time.work_ns), (2_500, 40_000), "{host:?}");
     }
 }

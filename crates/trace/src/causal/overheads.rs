@@ -28,10 +28,12 @@
 //! sleep that begins there (`sleep_ns`): a poll() that slept looks at its descriptors again afterwards, so the rest of
 //! that is taken off what the task does next.
 
+use wakelab_machine::COLD_WORK_NS;
 use wakelab_workload::{Op, TaskIndex};
 
 use super::calls::SAME_CALL_NS;
 use super::{Cause, Model, OnCpu, Waker};
+use crate::cold::Cold;
 use crate::event::{Context, Event, SwitchedOut, TaskName, What};
 use crate::learnt::{CALL_NS_MAX, Next, WakingInterrupt};
 use crate::program::Step;
@@ -440,7 +442,16 @@ impl Model {
     fn before_exit_ns(&self, recorded: &Recorded, cpu: u32, entered_ns: u64) -> u64 {
         let idled_ns = entered_ns.saturating_sub(self.core_idle_since_ns(recorded, cpu));
         let of_cpu_ns = entered_ns.saturating_sub(self.cpus[cpu as usize].idle_since_ns);
-        entered_ns - recorded.idle_exit_ns(idled_ns).min(of_cpu_ns)
+        entered_ns - recorded.costs.idle_state(idled_ns).exit_latency_ns.min(of_cpu_ns)
+    }
+
+    /// Returns what a task does slowly that is switched in now on `cpu`, which has idled until then.
+    pub(super) fn cold_after_idle(&self, cpu: u32) -> Option<Cold> {
+        let recorded = self.recorded.as_ref()?;
+        let exits_ns = self.before_exit_ns(recorded, cpu, self.now_ns);
+        let idled_ns = exits_ns.saturating_sub(self.core_idle_since_ns(recorded, cpu));
+        let percent = recorded.costs.idle_state(idled_ns).cold_percent;
+        (percent > 0).then_some(Cold { work_units: COLD_WORK_NS * UNITS, percent })
     }
 
     /// Returns when the wake-up was due after which a task was switched in at `switched_ns` on `cpu`, which idled: as

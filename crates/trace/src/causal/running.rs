@@ -157,9 +157,13 @@ impl Model {
     pub(super) fn stop(&mut self, index: TaskIndex, at_ns: u64, state: State) {
         let task = self.task(index);
         task.work_until(at_ns);
-        task.end_burst(at_ns);
-        task.state = state;
+        let cold = task.end_burst(at_ns);
+        let before = std::mem::replace(&mut task.state, state);
         task.ready_ns = at_ns;
+        if let State::Running { cpu, .. } = before {
+            self.cpu(cpu).cold = cold;
+        }
+        let task = self.task(index);
         if let Some(Unsure { gap_at: Some(place), earliest_ns, position, .. }) = task.unsure.take() {
             self.gap_at(Gap::SwitchInUnseen, place);
             self.explained.unseen_ns += position.time_ns.saturating_sub(earliest_ns);
@@ -194,6 +198,7 @@ impl Model {
         let was_idle = matches!(how, SwitchIn::Unseen { was_idle: true, .. });
         let gap_ns = self.gap_ns(was_idle);
         let leaves_idle = self.cpu(cpu).on == OnCpu::Idle;
+        let cold = if leaves_idle { self.cold_after_idle(cpu) } else { self.cpu(cpu).cold.take() };
         let task = self.task(index);
         task.picked_by_idle = (leaves_idle && *how == SwitchIn::Seen).then_some(now_ns);
         let earliest_ns = cpu_free_ns.max(task.ready_ns);
@@ -240,6 +245,9 @@ impl Model {
         task.burst_since_ns = since_ns;
         task.burst_cpu_ns = task.cpu_ns;
         task.begin_burst(since_ns);
+        if let Some(cold) = cold {
+            task.begin_cold(cold);
+        }
         task.watched.switched_in(since_ns, cpu);
         let prev = self.cpu(cpu).prev.take();
         if *how == SwitchIn::Seen {

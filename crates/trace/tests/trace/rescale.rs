@@ -154,7 +154,7 @@ fn an_unseen_wake_up_of_an_idle_cpu_was_due_before_the_switch() {
             .runtime(1, 75, 1, 1, 15)
             .switch(1, 80, 1, "S", 0);
         let machine = costs(|costs| {
-            costs.idle_states = vec![IdleState { after_ns: 0, exit_latency_ns: exit_ns }];
+            costs.idle_states = vec![IdleState { after_ns: 0, exit_latency_ns: exit_ns, cold_percent: 0 }];
             (costs.interrupt_ns, costs.wakeup_ns) = (6, 4);
         });
         let options = Options { recorded_on: Some(machine), ..Options::default() };
@@ -163,6 +163,24 @@ fn an_unseen_wake_up_of_an_idle_cpu_was_due_before_the_switch() {
         // What follows the last account is no work.
         assert_eq!(crate::script::program(&recording, "t1"), [compute(20), sleep, compute(15)]);
     }
+}
+
+/// After 49,900 of idling, 25,000 of work take 20 % longer. t1 has done 10,000 of them in 12,000, and t2 the rest in
+/// 18,000, and 12,000 more.
+#[test]
+fn what_a_cpu_does_slowly_after_it_has_idled_is_no_work() {
+    let mut script = Script::default();
+    script.switch(0, 0, 0, "R", 1).switch(0, 100, 1, "S", 0).switch(0, 50_000, 0, "R", 1);
+    script.switch(0, 62_000, 1, "X", 2).switch(0, 92_000, 2, "X", 0);
+    let machine = costs(|costs| {
+        let state = |after_ns, cold_percent| IdleState { after_ns, exit_latency_ns: 0, cold_percent };
+        costs.idle_states = vec![state(0, 0), state(1_000, 20)];
+    });
+    let options = Options { recorded_on: Some(machine), ..Options::default() };
+    let recording = read_text(&script.text, &options).expect("it is a recording");
+    let sleep = Op::Sleep { delay_ns: 49_900, source: Source::Unknown };
+    assert_eq!(crate::script::program(&recording, "t1"), [compute(100), sleep, compute(10_000)]);
+    assert_eq!(crate::script::program(&recording, "t2"), [compute(27_000)]);
 }
 
 #[test]
@@ -280,7 +298,7 @@ fn a_timer_was_due_before_its_core_was_awake() {
     };
     let machine = || {
         costs(|costs| {
-            let state = |after_ns, exit_latency_ns| IdleState { after_ns, exit_latency_ns };
+            let state = |after_ns, exit_latency_ns| IdleState { after_ns, exit_latency_ns, cold_percent: 0 };
             costs.idle_states = vec![state(0, 5), state(150, 20)];
         })
     };
