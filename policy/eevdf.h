@@ -22,7 +22,8 @@
 /* No vtime is as great. */
 #define WL_VTIME_NEVER (~0ULL)
 
-#define WL_HWEIGHT_NICE_19 (15 << WL_HWEIGHT_SHIFT)
+/* Of the lightest task. Linux has 3 for SCHED_IDLE, and sched_ext 10. */
+#define WL_HWEIGHT_LIGHTEST (1 << WL_HWEIGHT_SHIFT)
 
 /* Are the rules those of a kernel? */
 WL_INLINE u32 wl_fair_as_kernel(const struct wl_policy *p)
@@ -80,7 +81,7 @@ WL_INLINE u32 wl_fair_is_near(struct wl_policy *p, const struct wl_cpu *c, u64 o
 		slice_ns = WL_SLICE_MAX_NS;
 	return off <=
 	       4 * wl_fair_lag_max(&p->params, slice_ns,
-				   p->params.nr_groups ? WL_HWEIGHT_MIN : WL_HWEIGHT_NICE_19);
+				   p->params.nr_groups ? WL_HWEIGHT_MIN : WL_HWEIGHT_LIGHTEST);
 }
 
 /*

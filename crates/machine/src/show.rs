@@ -74,7 +74,8 @@ pub(crate) fn show_figure(figure: Figure, present: &[Distance], threads: usize) 
         }
         Figure::Speeds(speeds) => speeds.iter().take(threads).map(u32::to_string).collect(),
         Figure::IdleStates(states) => {
-            let cold = |percent: u32| if percent > 0 { format!(", cold {percent} %") } else { String::new() };
+            let cold =
+                |percent: u32| if percent > 0 { format!(" (cold {percent} %)") } else { String::new() };
             let state =
                 |s: &IdleState| format!("{} after {}{}", s.exit_latency_ns, s.after_ns, cold(s.cold_percent));
             states.iter().map(state).collect()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The tree of a machine and the list of its costs, as users see them.
 
-use wakelab_machine::{Cpu, Machine};
+use wakelab_machine::{Cpu, IdleState, Machine};
 
 #[test]
 fn a_tree_with_one_cache_a_node() {
@@ -101,4 +101,7 @@ fn costs_are_listed_with_their_sources() {
         "2000 after 0, 10000 after 20000, 40000 after 100000, 133000 after 400000"
     );
     assert_eq!((row("wakeup_ns").value.as_str(), row("wakeup_ns").unit), ("500", "ns"));
+    let mut cold = Machine::preset("smp-2").unwrap();
+    cold.costs.idle_states = vec![IdleState { after_ns: 0, exit_latency_ns: 9, cold_percent: 20 }];
+    assert!(cold.cost_rows().iter().any(|row| row.value == "9 after 0 (cold 20 %)"));
 }

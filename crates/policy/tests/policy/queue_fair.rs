@@ -60,6 +60,19 @@ fn the_earliest_eligible_deadline_runs() {
     assert_eq!((dispatch.pick(), dispatch.keep_slice_ns), (Pick::Eligible, 0), "no task runs");
 }
 
+/// A task of SCHED_IDLE (weight 3) has run for 10 ms beside a task that waits: it is at 3,413 ms, and V at 10 x 1024 /
+/// 1027. C joins at V.
+#[test]
+fn a_light_task_does_not_carry_others_away() {
+    let mut host = host();
+    let _idle = host.running(3, 0);
+    let _waits = host.queued(1024, 0);
+    host.now_ns = 10 * MS;
+    let mut c = host.task(1024);
+    wake(&mut host, &mut c, 0);
+    assert_eq!(c.entity.vtime - START, 9_970_788);
+}
+
 /// A has run for 1 ms, and is beyond V beside B, which is at 0, but not beside C, which is at 2.
 #[test]
 fn a_task_that_yields_forfeits_its_slice() {

@@ -45,7 +45,7 @@ fn work_after_a_deep_state_takes_longer() {
     }
 }
 
-/// A task that is preempted while it is slow leaves the rest to the task that comes next.
+/// Of 25 us of slow work, the first task does 20. The next one does the rest, and is 0.5 us slower by that.
 #[test]
 fn the_next_task_is_slow_for_the_rest() {
     for host in HOSTS {

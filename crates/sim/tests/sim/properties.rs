@@ -37,7 +37,7 @@ fn any_machine() -> impl Strategy<Value = Machine> {
             costs.ipi_handle_ns = cost[9] / 10;
             costs.idle_states = vec![
                 IdleState { after_ns: 0, exit_latency_ns: cost[10], cold_percent: 0 },
-                IdleState { after_ns: 5_000, exit_latency_ns: cost[10] + 20 * cost[11], cold_percent: 0 },
+                IdleState { after_ns: 5_000, exit_latency_ns: cost[10] + 20 * cost[11], cold_percent: 30 },
             ];
             costs.tick_period_ns = tick_period_ns;
             costs.tick_ns = cost[12];

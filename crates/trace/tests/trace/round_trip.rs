@@ -3,7 +3,7 @@
 //! recording is the truth known.
 
 use wakelab_lab::{DEMO_NAME, demo_recording, export_events, export_perfetto, observe_events};
-use wakelab_machine::{Costs, Machine, presets};
+use wakelab_machine::{Costs, IdleState, Machine, presets};
 use wakelab_sim::{HostProfile, Outcome, Scenario};
 use wakelab_trace::{Options, Recording, Watch, read_from};
 use wakelab_workload::Workload;
@@ -118,6 +118,25 @@ fn where_nothing_costs_anything_a_replay_is_the_run() {
             assert_eq!(recording.explained.source_unknown, 0, "{workload} on {name}");
         }
     });
+}
+
+/// What a CPU does slowly after it has idled is taken off where the run charged it, but for a nanosecond each time.
+#[test]
+fn idling_costs_a_replay_what_it_costs_the_run() {
+    let mut machine = Machine::preset("smp-8").expect("a preset");
+    machine.costs = Costs::free(1);
+    let state = |after_ns, cold_percent| IdleState { after_ns, exit_latency_ns: 0, cold_percent };
+    machine.costs.idle_states = vec![state(0, 0), state(1_000, 25)];
+    let mut refill_ns = 0;
+    for workload in WORKLOADS {
+        let (truth, _, replay) = round_trip(&machine, workload);
+        let [run, again] = [&truth, &replay].map(|outcome| outcome.time.cache_refill_ns);
+        assert!(run.abs_diff(again) * 20 <= run, "{workload}: {run} and {again} ns of refill");
+        let off_ns = replay.elapsed_ns.abs_diff(truth.elapsed_ns);
+        assert!(off_ns * 100 <= truth.elapsed_ns, "{workload}: off by {off_ns} ns");
+        refill_ns += run;
+    }
+    assert!(refill_ns > 100_000, "{refill_ns}: CPUs idle");
 }
 
 /// The work of each segment is known to a nanosecond; on slower CPUs the rest shifts what follows.
