@@ -10,9 +10,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use crate::costs::{
-    COSTS, Cost, FULL_SPEED, Figure, Limits, MAX_COLD_PERCENT, MAX_COST_NS, MAX_IDLE_STATES, ORDERED,
-};
+use crate::costs::{COSTS, Cost, FULL_SPEED, Figure, Limits, MAX_COLD_PERCENT, MAX_COST_NS, ORDERED};
 use crate::error::{Fault, Part};
 use crate::{Bandwidth, Costs, Cpu, Distance, IdleState, MAX_CPUS, Topology};
 
@@ -25,6 +23,7 @@ const MAX_REMOTE_DISTANCES: usize = 3;
 /// Linux's cpu_capacity of the fastest core.
 pub(crate) const MAX_CAPACITY: u32 = 1024;
 pub(crate) const MAX_BANDWIDTH_MB_PER_S: u64 = 1_000_000_000;
+const MAX_IDLE_STATES: usize = 16;
 
 pub(crate) fn check_topology(topology: &Topology) -> Result<(), Fault> {
     check_size(topology.nr_cpus() as u64)?;

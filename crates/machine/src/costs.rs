@@ -18,8 +18,6 @@ use crate::{Distance, Term};
 pub(crate) const FULL_SPEED: u32 = 1024;
 /// A second: far more than any of these costs.
 pub(crate) const MAX_COST_NS: u64 = 1_000_000_000;
-/// The most idle states of a machine.
-pub(crate) const MAX_IDLE_STATES: usize = 16;
 /// The largest `cold_percent` of an idle state.
 pub const MAX_COLD_PERCENT: u32 = 10_000;
 const MAX_TRANSFER_PS: u64 = 100_000_000;
@@ -31,11 +29,6 @@ const ACCESS: Limits = Limits::Number(0..=MAX_TRANSFER_PS);
 const CACHE: Limits = Limits::Number(0..=MAX_CACHE_BYTES);
 const NOTHING: [u64; Distance::COUNT] = [0; Distance::COUNT];
 
-/// How much work a CPU does slowly once it has left an idle state, in ns. Measured on a VM of two CPUs (AMD EPYC):
-/// after 50 us of idling, 1.9 us of system calls took 0.42 us longer than their repetition, 25 us took 6.4 us, and 57
-/// us took 5.5 us. So a fifth is lost up to 25 us, and nothing more beyond.
-pub const COLD_WORK_NS: u64 = 25_000;
-
 /// An idle state of a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdleState {
@@ -43,8 +36,8 @@ pub struct IdleState {
     pub after_ns: u64,
     /// Time from the interrupt until the CPU executes instructions again.
     pub exit_latency_ns: u64,
-    /// How much longer its first [`COLD_WORK_NS`] of work take then, in percent, because caches, TLB and branch
-    /// predictors have lost what they held.
+    /// How much longer the work that follows takes at first, in percent, because caches, TLB and branch predictors have
+    /// lost what they held ([`COLD_WORK_NS`](crate::COLD_WORK_NS)).
     #[serde(default)]
     pub cold_percent: u32,
 }

@@ -3,6 +3,7 @@
 
 mod base;
 mod check;
+mod cold;
 mod core_cache;
 mod costs;
 mod costs_file;
@@ -34,8 +35,9 @@ use std::path::Path;
 use base::Origin;
 use serde::{Deserialize, Serialize};
 
+pub use cold::{COLD_WORK_NS, Cold};
 pub use core_cache::CoreCache;
-pub use costs::{Bandwidth, COLD_WORK_NS, Costs, IdleState, MAX_COLD_PERCENT};
+pub use costs::{Bandwidth, Costs, IdleState, MAX_COLD_PERCENT};
 pub use cpulist::{format as cpu_list, parse as parse_cpu_list};
 pub use error::MachineError;
 pub use host::OnlineCpus;

@@ -34,10 +34,10 @@ mod waking;
 pub(crate) use between::Since;
 
 use rustc_hash::FxHashMap;
+use wakelab_machine::Cold;
 use wakelab_workload::{Source, TaskIndex};
 
 use crate::between::{Between, Mark};
-use crate::cold::Cold;
 use crate::event::{Context, Event, EventSource, Item, Place, TaskName, What};
 use crate::explained::{Explained, Gap, GapCount};
 use crate::flows::{Called, Wakeup};
@@ -193,8 +193,8 @@ struct Cost {
 #[derive(Clone, Copy, Debug, Default)]
 struct Cpu {
     on: OnCpu,
-    /// What its next task does slowly, because it has idled.
-    cold: Option<Cold>,
+    /// What its next task does slowly, because it has idled, in 1/1024 ns.
+    cold: Cold,
     /// The time of the last event there.
     last_ns: u64,
     /// The costs of the last events there, the latest one first; only if they are taken off.

@@ -10,7 +10,6 @@
 
 pub mod between;
 pub mod causal;
-mod cold;
 mod ctf;
 pub mod error;
 pub mod event;

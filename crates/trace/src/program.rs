@@ -5,11 +5,11 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use wakelab_machine::Cold;
 use wakelab_workload::{DEFAULT_FOOTPRINT_BYTES, End, GroupIndex, Measure, Op, Task, TaskIndex, Workload};
 
 use crate::MAX_CPUS;
 use crate::causal::{Position, Since, State, Wake};
-use crate::cold::Cold;
 use crate::event::{Place, TaskName, Told};
 use crate::explained::Explained;
 use crate::joined::Recorded;
@@ -192,8 +192,9 @@ pub(crate) struct Tracked {
     pub(crate) sleep_units: u64,
     /// The speed of its CPU, in 1/1024.
     pub(crate) speed: u32,
-    /// Its work when it was switched in on a CPU that had idled, and what of it is slow.
-    cold: Option<(u64, Cold)>,
+    /// What it does slowly since it was switched in, because its CPU had idled, in 1/1024 ns; and its work until then.
+    cold: Cold,
+    cold_since_units: u64,
     /// The time of its last switch-in.
     pub(crate) burst_since_ns: u64,
     /// Its CPU time until then.
@@ -285,7 +286,8 @@ impl Tracked {
             clamped_units: 0,
             sleep_units: 0,
             speed: UNITS as u32,
-            cold: None,
+            cold: Cold::default(),
+            cold_since_units: 0,
             burst_since_ns: 0,
             burst_cpu_ns: 0,
             forked_cpu_ns: None,
@@ -346,27 +348,22 @@ impl Tracked {
     /// Returns the work that it has done by its CPU time and the kernel's part of that, in 1/1024 ns.
     fn done_units(&self) -> u64 {
         let units = self.cpu_units.saturating_sub(self.kernel_units);
-        match self.cold {
-            Some((since_units, cold)) if units > since_units => {
-                since_units + cold.work_in(units - since_units)
-            }
-            _ => units,
-        }
+        let before_units = units.min(self.cold_since_units);
+        before_units + self.cold.work_in(units - before_units)
     }
 
-    /// Notes that it was switched in on a CPU that had idled.
+    /// Notes what it does slowly from now on.
     pub(crate) fn begin_cold(&mut self, cold: Cold) {
-        self.cold = Some((self.work_units, cold));
+        (self.cold, self.cold_since_units) = (cold, self.work_units);
     }
 
     /// Takes what it lost because its CPU had idled off its work for good. Returns what is left for the next task.
-    fn end_cold(&mut self) -> Option<Cold> {
-        let (since_units, cold) = self.cold?;
+    fn end_cold(&mut self) -> Cold {
         let done_units = self.done_units();
-        self.cold = None;
-        self.kernel_units += self.cpu_units.saturating_sub(self.kernel_units).saturating_sub(done_units);
-        let work_units = cold.work_units.saturating_sub(done_units.saturating_sub(since_units));
-        (work_units > 0).then_some(Cold { work_units, ..cold })
+        let mut cold = std::mem::take(&mut self.cold);
+        self.kernel_units += self.cpu_units.saturating_sub(self.kernel_units) - done_units;
+        cold.take(done_units.saturating_sub(self.cold_since_units));
+        cold
     }
 
     /// Ends what is taken off for the kernel where the task leaves its CPU: more than it did is not taken off what it
@@ -390,12 +387,11 @@ impl Tracked {
         let (more_ns, less_ns) = (from_ns.saturating_sub(to_ns), to_ns.saturating_sub(from_ns));
         let speed = u64::from(self.speed);
         let (more_units, less_units) = (more_ns * speed, less_ns * speed);
-        let work_in = |units: u64| self.cold.map_or(units, |(_, cold)| cold.work_in(units));
         let correction = Correction {
             since: unsure.position,
             base_units: unsure.base_units,
-            more_units: work_in(more_units),
-            less_units: work_in(less_units),
+            more_units: self.cold.work_in(more_units),
+            less_units: self.cold.work_in(less_units),
             was_guessed: unsure.gap_at.is_some(),
         };
         let steps = &mut self.steps[unsure.first_step..];
@@ -437,7 +433,7 @@ impl Tracked {
     }
 
     /// It leaves its CPU. Returns what the next task there does slowly.
-    pub(crate) fn end_burst(&mut self, at_ns: u64) -> Option<Cold> {
+    pub(crate) fn end_burst(&mut self, at_ns: u64) -> Cold {
         let cold = self.end_cold();
         self.drop_excess();
         let units = self.work_units;

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use wakelab_machine::Cold;
 use wakelab_policy::{Decision, Dispatch, Reads};
 
 use crate::ids::NONE;
@@ -63,10 +64,8 @@ pub(crate) struct Cpu {
     pub(crate) clock_ns: u64,
     /// The part of the current task's segment that comes after that, in 1/1024 ns.
     pub(crate) held_back: u64,
-    /// How much work it still does slowly after it has idled, in 1/1024 ns.
-    pub(crate) cold_left: u64,
-    /// How much longer that takes, in percent.
-    pub(crate) cold_percent: u32,
+    /// What it does slowly next, because it has idled, in 1/1024 ns.
+    pub(crate) cold: Cold,
     /// The previous task, which this schedule() put back in its queue, or `NONE`.
     pub(crate) put_back: u32,
     /// The number of pulls in this schedule() or tick.
@@ -113,17 +112,6 @@ pub(crate) struct TickAnswer {
 }
 
 impl Cpu {
-    /// The CPU does this much work next, in 1/1024 ns. Returns how much longer that takes because the CPU has idled.
-    #[inline(always)]
-    pub(crate) fn slow_units(&mut self, work_units: u64) -> u64 {
-        if self.cold_left == 0 {
-            return 0;
-        }
-        let slow_units = work_units.min(self.cold_left);
-        self.cold_left -= slow_units;
-        slow_units * u64::from(self.cold_percent) / 100
-    }
-
     /// An idle CPU.
     pub(crate) fn new(tick_phase_ns: u64) -> Cpu {
         Cpu {
@@ -135,8 +123,7 @@ impl Cpu {
             resched_at_ns: 0,
             resched_after_call: false,
             held_back: 0,
-            cold_left: 0,
-            cold_percent: 0,
+            cold: Cold::default(),
             scheduling: false,
             interrupted: false,
             ipi_pending: false,

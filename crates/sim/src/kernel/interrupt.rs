@@ -3,7 +3,6 @@
 //! pays for them; an idle CPU leaves its idle state first. Interrupts from other CPUs that are pending at the same time
 //! are handled as one, and so are timers; each device has its own.
 
-use wakelab_machine::{COLD_WORK_NS, IdleState};
 use wakelab_policy::WAKE_IRQ;
 use wakelab_workload::{Op, Source};
 
@@ -21,13 +20,11 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         self.kernel.cpus[cpu as usize].interrupted = true;
         match self.hardware.cpus[cpu as usize].doing {
             Doing::Idle => {
-                let IdleState { exit_latency_ns, cold_percent, .. } = self.hardware.idle_state(cpu);
-                let k = &mut self.kernel.cpus[cpu as usize];
-                k.cold_percent = cold_percent;
-                k.cold_left = if cold_percent > 0 { COLD_WORK_NS * UNITS } else { 0 };
+                let state = self.hardware.idle_state(cpu);
+                self.kernel.cpus[cpu as usize].cold = state.cold(UNITS);
                 self.settle(cpu);
                 self.ledger.checker.set_idle(cpu, false);
-                let exit_units = exit_latency_ns * UNITS;
+                let exit_units = state.exit_latency_ns * UNITS;
                 self.hardware.cpus[cpu as usize].set(Doing::IdleExit, TimeKind::IdleExit, exit_units);
                 self.go(cpu);
             }

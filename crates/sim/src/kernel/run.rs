@@ -41,7 +41,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     #[inline(always)]
     fn start_work(&mut self, cpu: u32, task: u32, segment: Segment) {
         if segment.kind == TimeKind::Work {
-            let refill = self.kernel.cpus[cpu as usize].slow_units(segment.units);
+            let refill = self.kernel.cpus[cpu as usize].cold.take(segment.units);
             if refill > 0 {
                 let thread = &mut self.kernel.threads[task as usize];
                 (thread.refill, thread.left) = (refill, segment);

@@ -28,12 +28,11 @@
 //! sleep that begins there (`sleep_ns`): a poll() that slept looks at its descriptors again afterwards, so the rest of
 //! that is taken off what the task does next.
 
-use wakelab_machine::COLD_WORK_NS;
+use wakelab_machine::Cold;
 use wakelab_workload::{Op, TaskIndex};
 
 use super::calls::SAME_CALL_NS;
 use super::{Cause, Model, OnCpu, Waker};
-use crate::cold::Cold;
 use crate::event::{Context, Event, SwitchedOut, TaskName, What};
 use crate::learnt::{CALL_NS_MAX, Next, WakingInterrupt};
 use crate::program::Step;
@@ -445,13 +444,12 @@ impl Model {
         entered_ns - recorded.costs.idle_state(idled_ns).exit_latency_ns.min(of_cpu_ns)
     }
 
-    /// Returns what a task does slowly that is switched in now on `cpu`, which has idled until then.
-    pub(super) fn cold_after_idle(&self, cpu: u32) -> Option<Cold> {
-        let recorded = self.recorded.as_ref()?;
+    /// Returns what a task does slowly that is switched in now on `cpu`, which has idled until then; in 1/1024 ns.
+    pub(super) fn cold_after_idle(&self, cpu: u32) -> Cold {
+        let Some(recorded) = &self.recorded else { return Cold::default() };
         let exits_ns = self.before_exit_ns(recorded, cpu, self.now_ns);
         let idled_ns = exits_ns.saturating_sub(self.core_idle_since_ns(recorded, cpu));
-        let percent = recorded.costs.idle_state(idled_ns).cold_percent;
-        (percent > 0).then_some(Cold { work_units: COLD_WORK_NS * UNITS, percent })
+        recorded.costs.idle_state(idled_ns).cold(UNITS)
     }
 
     /// Returns when the wake-up was due after which a task was switched in at `switched_ns` on `cpu`, which idled: as

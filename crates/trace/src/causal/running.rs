@@ -198,7 +198,8 @@ impl Model {
         let was_idle = matches!(how, SwitchIn::Unseen { was_idle: true, .. });
         let gap_ns = self.gap_ns(was_idle);
         let leaves_idle = self.cpu(cpu).on == OnCpu::Idle;
-        let cold = if leaves_idle { self.cold_after_idle(cpu) } else { self.cpu(cpu).cold.take() };
+        let cold =
+            if leaves_idle { self.cold_after_idle(cpu) } else { std::mem::take(&mut self.cpu(cpu).cold) };
         let task = self.task(index);
         task.picked_by_idle = (leaves_idle && *how == SwitchIn::Seen).then_some(now_ns);
         let earliest_ns = cpu_free_ns.max(task.ready_ns);
@@ -245,9 +246,7 @@ impl Model {
         task.burst_since_ns = since_ns;
         task.burst_cpu_ns = task.cpu_ns;
         task.begin_burst(since_ns);
-        if let Some(cold) = cold {
-            task.begin_cold(cold);
-        }
+        task.begin_cold(cold);
         task.watched.switched_in(since_ns, cpu);
         let prev = self.cpu(cpu).prev.take();
         if *how == SwitchIn::Seen {
