@@ -7,6 +7,7 @@ use std::sync::Arc;
 use wakelab_lab::{Kernel, Runner, observe_replays, replay_on_itself};
 use wakelab_machine::Machine;
 use wakelab_report::Check;
+use wakelab_trace::beside::hidden_threads;
 use wakelab_trace::{Changed, Observations, Options, Recording, WhatIf};
 
 use crate::error::AskError;
@@ -73,6 +74,9 @@ pub fn check(ask: &CheckAsk<'_>, runner: &Runner<'_>, note: Note<'_>) -> Result<
     }
     let own = ask.machine.filter(|_| ask.against.is_none());
     let (recording, itself) = recorded_on_itself(ask.recording, ask.import, own)?;
+    if let Some(hidden) = hidden_threads(&recording.learnt.beside, &itself.topology) {
+        note(&hidden);
+    }
     let (name, why) = match ask.policy {
         Some(name) => (name.to_owned(), None),
         None => nearest(&recording, &itself, ask.kernel, runner, note)?,

@@ -10,6 +10,7 @@ use wakelab_lab::{DEMO_NAME, Kernel, demo_recording};
 use wakelab_machine::{CostChange, Machine, Term, printable};
 use wakelab_policy::PolicySpec;
 use wakelab_sim::Scenario;
+use wakelab_trace::beside::Kinds;
 use wakelab_trace::{Changed, Header, Options, Recording, WhatIf};
 use wakelab_workload::Workload;
 
@@ -371,6 +372,7 @@ fn options(args: &Import) -> Result<Options> {
     Ok(Options {
         strict: args.strict,
         recorded_on: recorded_on.map(Arc::unwrap_or_clone),
+        topology: None,
         event_cost_ns: None,
         of: args.of.clone(),
         open: args.open_loop.clone(),
@@ -447,13 +449,22 @@ pub fn recorded(
     choice: Option<&MachineChoice>,
 ) -> Result<(Recording, Arc<Machine>)> {
     let given = choice.map(named).transpose()?;
-    let recording = read_as(path, &options(import)?)?;
+    let topology = given.as_ref().map(|machine| machine.topology.clone());
+    let recording = read_as(path, &Options { topology, ..options(import)? })?;
     let machine = match given {
         Some(machine) => machine,
         None => Arc::new(wakelab_lab::recorded_machine(&recording).map_err(bad_input)?),
     };
     check_recording(&recording, &machine)?;
     Ok((recording, machine))
+}
+
+/// Reads another recording of a machine, and returns how much its tasks did beside busy and idle neighbours.
+pub fn recorded_work(path: &Path, machine: &Machine) -> Result<Kinds> {
+    let options = Options { topology: Some(machine.topology.clone()), ..Options::default() };
+    let recording = read_as(path, &options)?;
+    check_recording(&recording, machine)?;
+    Ok(recording.learnt.beside)
 }
 
 /// Reads a recording as made by [`recorded`]'s machine, so that a replay charges for the kernel what was subtracted. A

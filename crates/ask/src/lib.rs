@@ -27,8 +27,8 @@ pub use experiments::{ExperimentsAsk, Published, experiments};
 pub use input::{
     Ask, DEFAULT_KERNEL, Import, MachineChoice, Note, Question, Source, change, explanation, input, machine,
     machine_of, machines, name_of, note_unused, note_without_slices, policies, policy, policy_meant,
-    question, recorded, recorded_on_itself, replayed_on_itself, what_if_options, with_costs, workload,
-    workload_meant, workloads,
+    question, recorded, recorded_on_itself, recorded_work, replayed_on_itself, what_if_options, with_costs,
+    workload, workload_meant, workloads,
 };
 pub use map::{MapAsk, Mapped, map};
 pub use score::{CaseMetric, CaseScore, MetricScore, ScoreAsk, Scored, Scorer, Weighted};

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `wakelab fit`: a machine file with what a recording tells of the machine that made it.
 
+use std::path::PathBuf;
+
 use anyhow::Result;
 use clap::Args;
+use wakelab_trace::beside;
 
 use crate::args::RecordingArgs;
 use crate::error::bad_input;
@@ -11,10 +14,12 @@ use crate::{input, print};
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     wakelab fit demo > recorded.toml\n  \
-    wakelab fit service.perf.txt --machine host > service-host.toml\n\n\
+    wakelab fit service.perf.txt --machine host > service-host.toml\n  \
+    wakelab fit service.rec.gz --beside taskset-0.rec.gz > recorded.toml\n\n\
     The machine file goes to --machine and --recorded-on. Exits from idle, wake-ups, interrupts and ticks come from the \
-    recording, and from what `wakelab record` measured at its end; every other figure comes from the machine that it \
-    begins with. Each figure says where it comes from.")]
+    recording, and from what `wakelab record` measured at its end; so does the speed of two busy threads of a core, where \
+    enough work began beside a busy thread, and enough beside idle ones. Every other figure comes from the machine that \
+    it begins with. Each figure says where it comes from.")]
 pub(crate) struct FitArgs {
     #[command(flatten)]
     recording: RecordingArgs,
@@ -23,6 +28,10 @@ pub(crate) struct FitArgs {
     /// the recording has]
     #[arg(long, short, value_name = "MACHINE")]
     machine: Option<String>,
+    /// Recording of the same program on the same machine under other circumstances, such as on one CPU: its work, too,
+    /// tells how much slower tasks are beside a busy thread of their core. Repeatable
+    #[arg(long, value_name = "RECORDING")]
+    beside: Vec<PathBuf>,
     /// Leave the cost of recorded events in the figures, for `wakelab check --machine`: what was recorded has it, too
     #[arg(long)]
     with_recorder: bool,
@@ -30,7 +39,14 @@ pub(crate) struct FitArgs {
 
 /// Prints the machine file.
 pub(crate) fn run(args: &FitArgs) -> Result<()> {
-    let (recording, machine) = input::recorded(&args.recording, args.machine.as_deref())?;
+    let (mut recording, machine) = input::recorded(&args.recording, args.machine.as_deref())?;
+    for other in &args.beside {
+        let kinds = wakelab_ask::recorded_work(other, &machine)?;
+        beside::join(&mut recording.learnt.beside, kinds);
+    }
+    if let Some(hidden) = beside::hidden_threads(&recording.learnt.beside, &machine.topology) {
+        print::note(&hidden);
+    }
     let learnt = match args.with_recorder {
         true => recording.learnt.clone(),
         false => recording.learnt.without_recorder(recording.learnt.event_cost_ns),

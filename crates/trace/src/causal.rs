@@ -25,6 +25,7 @@ mod calls;
 mod finish;
 mod lives;
 mod missing;
+mod neighbours;
 mod overheads;
 mod picked;
 mod recorder;
@@ -34,7 +35,7 @@ mod waking;
 pub(crate) use between::Since;
 
 use rustc_hash::FxHashMap;
-use wakelab_machine::Cold;
+use wakelab_machine::{Cold, Topology};
 use wakelab_workload::{Source, TaskIndex};
 
 use crate::between::{Between, Mark};
@@ -57,7 +58,10 @@ pub fn model(source: &mut dyn EventSource, name: &str, options: &Options) -> Res
     let recorded = options.recorded_on.as_ref().map(Recorded::new);
     let event_cost_ns = options.event_cost_ns.unwrap_or(0);
     let recorded_times = options.recorded_times;
-    let mut model = Model { recorded, event_cost_ns, recorded_times, ..Model::default() };
+    let topology =
+        options.recorded_on.as_ref().map(|machine| &machine.topology).or(options.topology.as_ref());
+    let topology = topology.cloned();
+    let mut model = Model { recorded, event_cost_ns, recorded_times, topology, ..Model::default() };
     loop {
         let more = match source.next_item()? {
             Some(item) => {
@@ -287,6 +291,9 @@ pub(crate) struct Model {
     futexes: Vec<Called>,
     /// How long idle CPUs take from picking a task to the switch.
     picked: picked::Picked,
+    /// From [`Options`], until the first event.
+    topology: Option<Topology>,
+    neighbours: neighbours::Neighbours,
 }
 
 impl Model {
@@ -312,6 +319,9 @@ impl Model {
     }
 
     fn event(&mut self, event: &Event<'_>) {
+        if self.first_ns.is_none() {
+            self.know_neighbours();
+        }
         let first_ns = *self.first_ns.get_or_insert(event.time_ns);
         self.now_ns = event.time_ns - first_ns;
         self.place = event.place;
@@ -334,6 +344,7 @@ impl Model {
                 self.note_running(event.cpu, &prev, None);
                 self.note_process(&event.current);
                 self.learn_between(event);
+                self.follow_piece(event);
                 self.switch_out(event.cpu, &prev, why, &next);
                 self.run(event.cpu, &next, &SwitchIn::Seen);
             }
@@ -371,6 +382,7 @@ impl Model {
                     What::Switch { .. } | What::Runtime { .. } | What::Other => {}
                 }
                 self.learn_between(event);
+                self.follow_piece(event);
             }
         }
         self.charge_recorder(event);

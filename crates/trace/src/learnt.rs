@@ -65,6 +65,7 @@ use std::collections::BTreeMap;
 
 use wakelab_machine::{Costs, Distance, IdleState, MAX_COLD_PERCENT, Machine};
 
+use crate::beside::{self, Kinds};
 use crate::between::{self, EVENTS_OF_WAKE, FEWEST, Pairs, usual_mean};
 use crate::event::What;
 use crate::measured::{Measured, MeasuredWake, WakeKind};
@@ -110,6 +111,8 @@ pub struct Learnt {
     pub between_ticks_ns: Vec<u64>,
     /// What tasks did from one message event to the next.
     pub between: Pairs,
+    /// What tasks did beside busy and idle siblings.
+    pub beside: Kinds,
     /// From the scheduler's last account of a task that goes to sleep to the switch to another task, and to idle.
     pub leaving_ns: [Vec<u64>; 2],
     /// From a switch-in to the next event on its CPU: of switches between threads of a process, or from idle, and
@@ -248,6 +251,7 @@ impl Learnt {
     /// Returns `base` with the figures that the recording tells, and their sources. `recording` is its name.
     pub fn machine(&self, base: &Machine, recording: &str) -> Machine {
         let mut machine = base.clone();
+        beside::learn(&self.beside, &mut machine, recording);
         self.learn_send(&mut machine, recording);
         self.learn_wakeup(&mut machine, recording);
         self.learn_preempt_delay(&mut machine, recording);

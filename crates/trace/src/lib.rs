@@ -8,6 +8,7 @@
 //!
 //! docs/guide/recordings.md says how to make a recording and by which rules it is read.
 
+pub mod beside;
 pub mod between;
 pub mod causal;
 mod ctf;
@@ -61,7 +62,7 @@ use std::num::NonZeroU32;
 use std::path::Path;
 
 use serde::Serialize;
-use wakelab_machine::Machine;
+use wakelab_machine::{Machine, Topology};
 use wakelab_workload::Workload;
 
 use event::EventSource;
@@ -92,6 +93,9 @@ pub struct Options {
     /// The machine that was recorded. If it is given, CPU time becomes work on a core of capacity 1024 with idle SMT
     /// siblings, and the kernel's part of it is taken off. If not, CPU time is work.
     pub recorded_on: Option<Machine>,
+    /// Which CPUs share a core and an LLC, where the recording does not tell and `recorded_on` is not given; to learn
+    /// what a busy neighbour does to a task.
+    pub topology: Option<Topology>,
     /// What one event cost the task that caused it ([`Header::event_cost_ns`]), to take that off its work: a replay has
     /// no recorder then. If it is `None`, the recorder's cost is work, as a replay that is compared with a recording
     /// must have it.

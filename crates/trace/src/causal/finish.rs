@@ -51,6 +51,7 @@ impl Model {
         let clamped_units: u64 = self.tasks.iter().map(|task| task.clamped_units).sum();
         self.explained.overhead_clamped_ns = clamped_units / UNITS;
         self.learnt.between = self.take_pairs();
+        self.learnt.beside = self.take_pieces();
         if let Some(header) = &self.header {
             self.learnt.measured = header.measured.clone();
             self.learnt.event_cost_ns = header.event_cost_ns.unwrap_or(0);

@@ -85,6 +85,8 @@ impl Model {
 
     /// Sets the speeds of the core of `cpu`, which may have become busy or idle.
     pub(super) fn update_speeds(&mut self, cpu: u32) {
+        let is_busy = matches!(self.cpu(cpu).on, OnCpu::Task(_));
+        self.neighbours.set_busy(cpu, is_busy, self.now_ns);
         let OnCpu::Task(_) = self.cpu(cpu).on else {
             if let Some(recorded) = &mut self.recorded
                 && recorded.set_busy(cpu, false)

@@ -249,6 +249,7 @@ impl Model {
         task.begin_cold(cold);
         task.watched.switched_in(since_ns, cpu);
         let prev = self.cpu(cpu).prev.take();
+        self.begin_piece(cpu, index, *how == SwitchIn::Seen, leaves_idle || prev.is_none());
         if *how == SwitchIn::Seen {
             self.charge_switch(cpu, index, prev, from);
         }

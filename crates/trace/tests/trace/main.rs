@@ -3,6 +3,7 @@
 //! fixtures.
 
 mod barriers;
+mod beside;
 mod bound;
 mod causal;
 mod damaged_bytes;
