@@ -66,6 +66,14 @@ impl<'py> Options<'py> {
         texts.iter().map(parse).collect()
     }
 
+    fn span(&mut self) -> PyResult<Option<Span>> {
+        let text = self.get::<Option<String>>("time", None)?;
+        let parse = |text: String| {
+            text.parse().map_err(|error| PyValueError::new_err(format!("time={text:?}: {error}")))
+        };
+        text.map(parse).transpose()
+    }
+
     pub(crate) fn import(&mut self) -> PyResult<Import> {
         let recorded_on = self.take("recorded_on").map(|value| machine_choice(&value)).transpose()?;
         Ok(Import {
@@ -76,6 +84,7 @@ impl<'py> Options<'py> {
             recorded_waits_only: self.get("recorded_waits_only", false)?,
             recorded_times: self.get("recorded_times", false)?,
             repeat: self.get::<Option<NonZeroU32>>("repeat", None)?,
+            time: self.span()?,
             strict: self.get("strict", false)?,
         })
     }

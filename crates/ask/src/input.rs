@@ -11,7 +11,7 @@ use wakelab_machine::{CostChange, Machine, Term, printable};
 use wakelab_policy::PolicySpec;
 use wakelab_sim::Scenario;
 use wakelab_trace::beside::Kinds;
-use wakelab_trace::{Changed, Header, Options, Recording, WhatIf};
+use wakelab_trace::{Changed, Header, Options, Recording, Span, WhatIf};
 use wakelab_workload::Workload;
 
 use crate::error::{AskError, bad_input};
@@ -61,6 +61,8 @@ pub struct Import {
     pub recorded_times: bool,
     /// The number of `--repeat`.
     pub repeat: Option<NonZeroU32>,
+    /// The part of `--time`.
+    pub time: Option<Span>,
     /// Whether `--strict` is given.
     pub strict: bool,
 }
@@ -380,6 +382,7 @@ fn options(args: &Import) -> Result<Options> {
         recorded_waits_only: args.recorded_waits_only,
         recorded_times: args.recorded_times,
         repeat: args.repeat,
+        time: args.time,
     })
 }
 
@@ -587,6 +590,7 @@ fn for_recordings(ask: &Ask) -> Option<String> {
     let open = import.open_loop.iter().map(|comm| format!("--open-loop {comm}"));
     let closed = import.closed_loop.iter().map(|comm| format!("--closed-loop {comm}"));
     let repeat = import.repeat.iter().map(|runs| format!("--repeat {runs}"));
+    let time = import.time.iter().map(|span| format!("--time {span}"));
     let waits = import.recorded_waits_only.then(|| "--recorded-waits-only".to_owned());
     let times = import.recorded_times.then(|| "--recorded-times".to_owned());
     machine
@@ -596,6 +600,7 @@ fn for_recordings(ask: &Ask) -> Option<String> {
         .chain(waits)
         .chain(times)
         .chain(repeat)
+        .chain(time)
         .chain(of_recordings(what_if))
         .next()
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use wakelab_machine::{CostChange, Term};
-use wakelab_trace::{CpusChange, FasterChange, NiceChange, QuotaChange, SliceChange, WeightChange};
+use wakelab_trace::{CpusChange, FasterChange, NiceChange, QuotaChange, SliceChange, Span, WeightChange};
 
 use crate::error::bad_input;
 
@@ -81,6 +81,10 @@ pub(crate) struct ImportArgs {
     /// Replay the recording N times, back to back; more repeats give more samples and take longer
     #[arg(long, help_heading = FOR_RECORDINGS, value_name = "N", value_parser = repeat())]
     pub(crate) repeat: Option<NonZeroU32>,
+    /// Read only the part of the recording from START to STOP, in seconds since its first event; without one of them,
+    /// from its beginning or to its end. A shorter part takes less time and memory [default: all of it]
+    #[arg(long, help_heading = FOR_RECORDINGS, value_name = "START,STOP")]
+    pub(crate) time: Option<Span>,
     /// Refuse a recording if anything in it cannot be explained, instead of reporting the gaps
     #[arg(long, help_heading = FOR_RECORDINGS)]
     pub(crate) strict: bool,

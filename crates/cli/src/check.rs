@@ -29,7 +29,7 @@ pub(crate) struct CheckArgs {
     machine: Option<String>,
     /// Recording of the same program under other circumstances: the replay is compared with this one, and predicts it.
     /// The options --machine, --policy, --nice, --slice, --cpus, --weight and --quota then say what was different
-    #[arg(long, value_name = "TRUTH")]
+    #[arg(long, value_name = "TRUTH", conflicts_with = "time")]
     against: Option<PathBuf>,
     #[command(flatten)]
     what_if: WhatIfArgs,

@@ -37,7 +37,7 @@ pub(crate) struct CompareArgs {
     input: InputArgs,
     /// Repeat an earlier result: run the scenarios and seeds of this JSON file (--with-scenario) unchanged
     #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "input", "recording", "workload", "recorded_on", "of", "open_loop", "closed_loop", "recorded_waits_only", "recorded_times", "repeat", "strict", "nice", "slice", "cpus", "weight", "quota", "faster", "cost", "machine",
+        "input", "recording", "workload", "recorded_on", "of", "open_loop", "closed_loop", "recorded_waits_only", "recorded_times", "repeat", "time", "strict", "nice", "slice", "cpus", "weight", "quota", "faster", "cost", "machine",
         "no_check", "policy", "host", "seeds", "seed", "limit_ns", "limit_events", "without",
     ])]
     scenario: Option<PathBuf>,

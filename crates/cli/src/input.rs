@@ -38,6 +38,7 @@ pub(crate) fn import(args: &ImportArgs) -> Import {
         recorded_waits_only: args.recorded_waits_only,
         recorded_times: args.recorded_times,
         repeat: args.repeat,
+        time: args.time,
         strict: args.strict,
     }
 }

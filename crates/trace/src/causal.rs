@@ -48,6 +48,7 @@ use crate::learnt::Learnt;
 use crate::messages::{At, Messages};
 use crate::program::{KnownTasks, Tracked};
 use crate::rescale::Recorded;
+use crate::window::{Descent, Part, Window};
 use crate::{Options, Recording, TraceError};
 
 /// Reads all of `source`. The workload is called `name`.
@@ -62,17 +63,16 @@ pub fn model(source: &mut dyn EventSource, name: &str, options: &Options) -> Res
         options.recorded_on.as_ref().map(|machine| &machine.topology).or(options.topology.as_ref());
     let topology = topology.cloned();
     let mut model = Model { recorded, event_cost_ns, recorded_times, topology, ..Model::default() };
+    let mut window = options.time.map(Window::new);
     loop {
         let more = match source.next_item()? {
-            Some(item) => {
-                model.item(&item);
-                true
-            }
-            None => {
-                model.end();
-                false
-            }
+            Some(item) => model.item_in(&item, window.as_mut()),
+            None => false,
         };
+        if !more {
+            window.as_ref().map_or(Ok(()), |window| window.check(source.file()))?;
+            model.end();
+        }
         if let Some(recorded) = &model.recorded
             && model.highest_cpu >= recorded.nr_cpus()
         {
@@ -252,6 +252,8 @@ pub(crate) struct Model {
     /// What they say of the recording.
     header: Option<Header>,
     groups: Groups,
+    /// Before the part that counts.
+    descent: Descent,
     /// The recorded command began.
     command_seen: bool,
     cpus: Vec<Cpu>,
@@ -297,6 +299,38 @@ pub(crate) struct Model {
 }
 
 impl Model {
+    /// Takes the next item of a recording, or of a part. Returns false where the part ends.
+    fn item_in(&mut self, item: &Item<'_>, window: Option<&mut Window>) -> bool {
+        let part = match (item, window) {
+            (Item::Event(event), Some(window)) => window.part(event),
+            // Where they were lost is not known before the part begins.
+            (Item::Lost { .. }, Some(_)) if self.first_ns.is_none() => Part::Before,
+            _ => Part::Inside,
+        };
+        match (part, item) {
+            (Part::Inside, _) => self.item(item),
+            (Part::Before, Item::Event(event)) => self.before_part(event),
+            _ => {}
+        }
+        part != Part::After
+    }
+
+    /// Takes an event before the part that counts.
+    fn before_part(&mut self, event: &Event<'_>) {
+        match event.what {
+            What::Fork { parent, child } => {
+                self.command_seen |= self.is_command(child.tid);
+                self.told.inherit(parent.tid, child.tid);
+                self.groups.forked_before(parent.tid, child.tid);
+            }
+            What::Moved { tid, hierarchy, path } => self.groups.moved_before(tid, hierarchy, path),
+            _ => {}
+        }
+        let mut descent = std::mem::take(&mut self.descent);
+        descent.follow(event, |tid| self.is_command(tid));
+        self.descent = descent;
+    }
+
     /// Takes the next item.
     pub(crate) fn item(&mut self, item: &Item<'_>) {
         match item {

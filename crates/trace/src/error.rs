@@ -8,6 +8,7 @@ use crate::MAX_CPUS;
 use crate::event::Place;
 use crate::explained::Gap;
 use crate::joined::JOINED_OPS_MAX;
+use crate::window::Span;
 
 /// Why a recording is refused.
 #[derive(Debug, thiserror::Error)]
@@ -157,6 +158,21 @@ pub enum TraceError {
         file: String,
         /// How many events there are.
         events: u64,
+    },
+    /// [`crate::Options::time`] has no context switch.
+    #[error(
+        "{file}: no context switch from {} s to {} after the first event; expected a part of the {:.3} s that were read",
+        span.from_ns as f64 / 1e9,
+        span.to_ns.map_or("the end".to_owned(), |to_ns| format!("{} s", to_ns as f64 / 1e9)),
+        *length_ns as f64 / 1e9
+    )]
+    EmptyPart {
+        /// The recording.
+        file: String,
+        /// The part.
+        span: Span,
+        /// From the first event to the last that was read.
+        length_ns: u64,
     },
     /// A pattern is in both [`crate::Options::open`] and [`crate::Options::closed`].
     #[error("{file}: tasks called `{pattern}` cannot be both in an open loop and in a closed loop")]

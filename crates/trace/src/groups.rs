@@ -153,6 +153,21 @@ impl Groups {
         self.tasks.entry(told.tid).or_insert(ToldTask { path, is_new: !told.from_before });
     }
 
+    /// Notes a fork before the part of the recording that counts.
+    pub(crate) fn forked_before(&mut self, parent: u32, child: u32) {
+        if let Some(told) = self.tasks.get(&parent).cloned() {
+            self.tasks.entry(child).or_insert(told);
+        }
+    }
+
+    /// Notes a move before the part of the recording that counts.
+    pub(crate) fn moved_before(&mut self, tid: u32, hierarchy: i64, path: &str) {
+        if self.hierarchy == Some(hierarchy) {
+            let path = crate::header::word(path);
+            self.tasks.insert(tid, ToldTask { path, is_new: false });
+        }
+    }
+
     /// Returns the group in which a task of this id begins. `parents` is that of its parent; `None` means that the task
     /// was there before the recording. With version 1, an exited task that nobody has waited for yet is in the root, so
     /// a child that was seen there tells nothing.

@@ -55,6 +55,7 @@ mod unpack;
 mod watch;
 mod what;
 mod what_if;
+mod window;
 
 use std::fs::File;
 use std::io::Read;
@@ -81,6 +82,7 @@ pub use what_if::{
     Changed, ChangedTasks, CpusChange, FasterChange, NiceChange, QuotaChange, SliceChange, WeightChange,
     WhatIf, WhatIfError,
 };
+pub use window::{Span, SpanError};
 
 /// The number of CPUs that a recording may have, as in the policy (`WL_MAX_CPUS`). CPU numbers are below it.
 pub const MAX_CPUS: u32 = 4096;
@@ -115,6 +117,8 @@ pub struct Options {
     /// Let every wait end at its recorded time, whatever other tasks do: all tasks are in open loops, and nothing is
     /// inferred. This is what a replay without causes predicts.
     pub recorded_times: bool,
+    /// The part of the recording that counts; `None` is all of it.
+    pub time: Option<Span>,
     /// The number of runs; each begins when the run before it has ended. `None` means one run.
     pub repeat: Option<NonZeroU32>,
 }

@@ -23,6 +23,7 @@ class _Import(TypedDict, total=False):
     recorded_waits_only: bool
     recorded_times: bool
     repeat: Optional[int]
+    time: Optional[str]
     strict: bool
 
 class _WhatIf(TypedDict, total=False):

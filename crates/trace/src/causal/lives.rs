@@ -185,6 +185,9 @@ impl Model {
         let is_recorder = self.is_recorder(name.tid);
         let mut task = Tracked::new(name, state.unwrap_or(State::Runnable), start_ns);
         task.is_recorder = is_recorder;
+        if state.is_none() && self.descent.descends(name.tid) {
+            task.of_command = true;
+        }
         if state.is_none() {
             let group = self.groups.of_new(name.tid, None);
             (task.first_group, task.group) = (group, group);

@@ -27,3 +27,4 @@ mod schedules;
 mod script;
 mod shared;
 mod sockets;
+mod window;
