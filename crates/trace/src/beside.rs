@@ -213,7 +213,7 @@ pub fn speed<'a>(all: impl Iterator<Item = &'a Pieces>) -> Option<Speed> {
 /// beside each other, and nothing shows it but other kinds.
 ///
 /// Kinds differ in more than chance, because programs and the kernel do other things beside a busy sibling. So each
-/// counts by the inverse of its own variance and that between kinds together (R. DerSimonian and N. Laird,
+/// counts by the inverse of the variance inside it and that between kinds together (R. DerSimonian and N. Laird,
 /// Meta-analysis in clinical trials, 1986).
 fn joined(told: &[Told]) -> Option<Speed> {
     let with = |between: f64| {
