@@ -83,6 +83,20 @@ fn a_replay_wakes_as_often_as_the_recording() {
     }
 }
 
+/// A recording with flows ends when it did, and wakes as often: the bars that docs/results/truth.md has for medians.
+#[test]
+fn a_recording_with_flows_is_replayed_as_it_was() {
+    let path = fixture("pgbench.rec.gz");
+    let path = path.to_str().expect("text");
+    let result: Value = serde_json::from_str(&wakelab(&["check", path, "--format", "json"])).expect("JSON");
+    let metrics = result["metrics"].as_array().expect("a list");
+    for (name, percent) in [("done_ns", 5.0), ("cpu_ns", 5.0), ("wakeups", 10.0)] {
+        let metric = metrics.iter().find(|metric| metric["name"] == name).expect("a metric");
+        let off = metric["error_percent"].as_f64().expect("a number");
+        assert!(off.abs() <= percent, "{name}: {off} %");
+    }
+}
+
 /// On one CPU the predicted end comes later than the recorded one on two, because both were busy.
 #[test]
 fn a_prediction_stands_beside_what_came_true() {

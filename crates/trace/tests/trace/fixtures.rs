@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The recordings in fixtures/, compared with counts of lines in their text.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use wakelab_trace::flows::FlowKind;
 use wakelab_trace::{Gap, Options, Recording, read};
-use wakelab_workload::Op;
+use wakelab_workload::{Op, Task};
 
 use crate::executor::{execute, work_ns};
 
@@ -197,5 +198,22 @@ fn a_recording_with_a_header() {
         recording.workload.tasks.iter().filter(|task| task.name == "hackbench" && task.parent.is_none());
     assert_eq!(roots.count(), 1);
     assert_eq!(recording.explained.gaps, BTreeMap::new());
+    execute(&recording.workload).expect("all tasks end");
+}
+
+/// The same of a program with exact messages: 400 queries and answers over 4 sockets.
+#[test]
+fn a_recording_with_messages() {
+    let recording = read(&path("pgbench.rec.gz"), &Options::default()).expect("the fixture is well formed");
+    assert_eq!((recording.events, recording.explained.lost_events), (6_112, 0));
+    // One wake-up was missed, and where the recording of one CPU ends before the other's, two things do not fit.
+    let gaps: u64 = recording.explained.gaps.values().map(|gap| gap.count).sum();
+    assert_eq!(gaps, 3, "{:?}", recording.explained.gaps);
+    let sockets = recording.explained.flows[&FlowKind::Socket];
+    assert!(sockets.pairs >= 8 && sockets.wakeups + sockets.added >= 800, "{sockets:?}");
+    let judged = |task: &&Task| task.judged;
+    let names: BTreeSet<&str> =
+        recording.workload.tasks.iter().filter(judged).map(|task| task.name.as_str()).collect();
+    assert_eq!(names, BTreeSet::from(["pgbench", "postgres"]));
     execute(&recording.workload).expect("all tasks end");
 }
