@@ -16,7 +16,7 @@
 //! The range of a difference goes from the low end less the high end to the high end less the low end. Figures that the
 //! base gives are taken to lie between half and twice their value.
 
-use wakelab_machine::{Costs, Distance};
+use wakelab_machine::{Costs, Distance, MAX_COLD_PERCENT};
 
 use crate::figures::{Figures, IdleFigure};
 use crate::pipes::LONG_BYTES;
@@ -211,7 +211,9 @@ fn idle_states(plan: &Plan, samples: &Samples, path: Option<Spread>, figures: &m
             let exit = Spread::known(state.latency_ns / 2, state.latency_ns, state.latency_ns * 6 / 5);
             (exit, format!("the kernel's driver says so of {}", state.name))
         };
-        figures.idle_states.push(IdleFigure { after_ns: state.after_ns, exit, how });
+        let cold = samples.cold_percent.get(&at).cloned().and_then(Spread::of);
+        let cold_percent = cold.map_or(0, |cold| cold.median.min(u64::from(MAX_COLD_PERCENT)) as u32);
+        figures.idle_states.push(IdleFigure { after_ns: state.after_ns, exit, cold_percent, how });
     }
     figures.sort_idle_states();
 }

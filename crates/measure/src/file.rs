@@ -144,7 +144,12 @@ fn idle_states(text: &mut String, figures: &Figures) {
     let (mut values, mut of_parts, mut sources) = (Vec::new(), Vec::new(), Vec::new());
     for (at, state) in figures.idle_states.iter().enumerate() {
         let exit = state.exit;
-        values.push(format!("{{ after_ns = {}, exit_latency_ns = {} }}", state.after_ns, exit.median));
+        let cold = match state.cold_percent {
+            0 => String::new(),
+            percent => format!(", cold_percent = {percent}"),
+        };
+        let (after_ns, exit_ns) = (state.after_ns, exit.median);
+        values.push(format!("{{ after_ns = {after_ns}, exit_latency_ns = {exit_ns}{cold} }}"));
         of_parts.push((at.to_string(), exit.low, exit.high));
         let of = if exit.samples == 0 { String::new() } else { format!(", median of {}", exit.samples) };
         sources.push(format!("{at}: {}{of}", state.how));
@@ -182,8 +187,13 @@ mod tests {
         figures.missing("nothing\nto say".into());
         figures.speeds = vec![spread(1024, 1024, 1024), spread(560, 600, 650)];
         figures.idle_states = vec![
-            IdleFigure { after_ns: 0, exit: spread(1_000, 2_000, 3_000), how: "C1".into() },
-            IdleFigure { after_ns: 90_000, exit: spread(20_000, 30_000, 40_000), how: "C6".into() },
+            IdleFigure { after_ns: 0, exit: spread(1_000, 2_000, 3_000), cold_percent: 0, how: "C1".into() },
+            IdleFigure {
+                after_ns: 90_000,
+                exit: spread(20_000, 30_000, 40_000),
+                cold_percent: 30,
+                how: "C6".into(),
+            },
         ];
         let text = machine_file(&preset, "xeon-2s22c2t", "a \"test\"", &figures);
         let machine = Machine::from_toml(&text, "m.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
@@ -201,7 +211,9 @@ mod tests {
         assert_eq!((costs.remote_bandwidth_percent[0], costs.remote_bandwidth_percent[far]), (100, 60));
         assert_eq!((costs.bandwidth_mb_per_s.core, costs.bandwidth_mb_per_s.node), (10_000, 50_000));
         assert_eq!(costs.smt_speed, [1024, 600]);
-        assert_eq!(costs.idle_states[1].exit_latency_ns, 30_000);
+        let states: Vec<_> =
+            costs.idle_states.iter().map(|state| (state.exit_latency_ns, state.cold_percent)).collect();
+        assert_eq!(states, [(2_000, 0), (30_000, 30)]);
         for (key, range) in [
             ("wakeup_ns", [700, 950]),
             ("line_transfer_ps.llc", [40_000, 60_000]),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Exits from idle states. A thread sleeps on a CPU for as long as a state is meant for, and another CPU wakes it: what
 //! passes from before that call until the thread runs is the wake-up with the exit. cpuidle's counters tell whether the
-//! CPU was in that state.
+//! CPU was in that state. Then the thread works, for crates/measure/src/cold.rs.
 
 use std::hint::spin_loop;
 use std::io;
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::futex::{Flags, wake};
 
+use crate::cold::{ColdWork, Took};
 use crate::futexes::wait_while;
 use crate::pin;
 use crate::timing::ns;
@@ -89,6 +90,8 @@ pub(crate) struct Exits {
     pub(crate) wakes_ns: Vec<u64>,
     /// How often the CPU entered the state during that.
     pub(crate) entered: u64,
+    /// By how many percent the thread's first work took longer than the same work again, one by one.
+    pub(crate) cold_percent: Vec<u64>,
 }
 
 /// Wakes a thread on the second CPU from the first, after sleeps of that length.
@@ -96,10 +99,12 @@ pub(crate) fn exits(cpus: (u32, u32), state: &State, sleep_ns: u64, time: Durati
     let usage =
         || std::fs::read_to_string(&state.usage).ok().and_then(|text| text.trim().parse::<u64>().ok());
     let (word, waits, ran_at_ns) = (AtomicU32::new(MINE), AtomicBool::new(false), AtomicU64::new(0));
+    let work = ColdWork::new()?;
+    let percent = AtomicU64::new(0);
     let begin = Instant::now();
     let sleep = Duration::from_nanos(sleep_ns);
     let waker = || {
-        let (mut found, mut usage_before) = (Vec::new(), usage());
+        let (mut found, mut cold_percent, mut usage_before) = (Vec::new(), Vec::new(), usage());
         for at in 0.. {
             if at == FIRST {
                 usage_before = usage();
@@ -125,12 +130,13 @@ pub(crate) fn exits(cpus: (u32, u32), state: &State, sleep_ns: u64, time: Durati
             };
             if at >= FIRST {
                 found.push(ran.saturating_sub(from));
+                cold_percent.push(percent.load(Ordering::Acquire));
             }
         }
         let entered = usage().zip(usage_before).map_or(0, |(after, before)| after.saturating_sub(before));
         word.store(STOP, Ordering::Release);
         let _ = wake(&word, Flags::PRIVATE, 1);
-        Exits { wakes_ns: found, entered }
+        Exits { wakes_ns: found, entered, cold_percent }
     };
     let wakee = || {
         loop {
@@ -140,7 +146,9 @@ pub(crate) fn exits(cpus: (u32, u32), state: &State, sleep_ns: u64, time: Durati
                 return;
             }
             word.store(MINE, Ordering::Release);
-            ran_at_ns.store(ns(begin.elapsed()).max(1), Ordering::Release);
+            let ran_ns = ns(begin.elapsed()).max(1);
+            percent.store(work.twice().map_or(0, Took::more_percent), Ordering::Release);
+            ran_at_ns.store(ran_ns, Ordering::Release);
         }
     };
     pin::pair(cpus, waker, wakee)

@@ -4,6 +4,7 @@
 //!
 //! Every figure is a median with a range, and what cannot be measured is said in a line and left to a base.
 
+mod cold;
 mod core_to_core;
 mod derive;
 mod error;
@@ -28,6 +29,7 @@ use std::time::Duration;
 
 use wakelab_machine::Machine;
 
+pub use cold::{ColdWork, Took};
 pub use core_to_core::core_to_core;
 pub use error::MeasureError;
 pub use figures::{Figures, IdleFigure, Row};

@@ -58,6 +58,8 @@ pub(crate) struct Samples {
     pub(crate) values: BTreeMap<String, Vec<u64>>,
     /// Of each idle state: how often its CPU entered it, of how many sleeps.
     pub(crate) entered: BTreeMap<usize, (u64, u64)>,
+    /// Of each idle state: by how many percent work after it takes longer.
+    pub(crate) cold_percent: BTreeMap<usize, Vec<u64>>,
 }
 
 impl Plan {
@@ -188,6 +190,7 @@ impl Plan {
                 let sleep_ns = idle::sleep_ns(&self.states, *at);
                 let exits = idle::exits(*cpus, &self.states[*at], sleep_ns, time)?;
                 samples.entered.insert(*at, (exits.entered, exits.wakes_ns.len() as u64));
+                samples.cold_percent.insert(*at, exits.cold_percent);
                 exits.wakes_ns
             }
             Step::Threads { cpus, work } => {

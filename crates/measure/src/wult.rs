@@ -78,7 +78,7 @@ pub fn wult(text: &str, file: &str) -> Result<Figures, MachineError> {
         }
         if let (Some(exit), Some(sleep)) = (Spread::of(exits), Spread::of(sleeps)) {
             let how = format!("wult, exits from {name}");
-            figures.idle_states.push(IdleFigure { after_ns: sleep.low, exit, how });
+            figures.idle_states.push(IdleFigure { after_ns: sleep.low, exit, cold_percent: 0, how });
         }
     }
     if figures.idle_states.is_empty() {

@@ -10,8 +10,7 @@
 //! For *idle* the wakee reads the clock when it is back in user space. From this latency the time of a hand-over on one
 //! CPU (write, wake-up, switch, return) is subtracted; the rest is the interrupt's way and the exit from idle.
 //!
-//! Then the wakee does the same work twice. The first time takes longer, because what the CPU held in caches, TLB and
-//! branch predictors is gone (*cold*); the second time is *warm*.
+//! Then the wakee does the same work twice: *cold*, and *warm* (crates/measure/src/cold.rs).
 //!
 //! Samples of all kinds take turns, so that other programs hit all of them. Figures are medians with quartiles. On a
 //! busy machine the other CPU does not idle, so the CPU time that others used there is measured, too; a reader may
@@ -20,15 +19,13 @@
 //! It fails where the wakee's CPU is taken by others all the time, and on machines whose CPUs differ: one pair of them
 //! is measured.
 
-use std::fs;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
-use std::os::unix::fs::FileExt;
-use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
 use wakelab_machine::{Distance, Topology};
+use wakelab_measure::ColdWork;
 use wakelab_trace::{Measured, MeasuredWake, WakeKind};
 
 use crate::clock::{cpu_time_ns, now_ns, pin};
@@ -44,9 +41,6 @@ const LOCAL: usize = 5;
 const LIMIT: Duration = Duration::from_millis(1_500);
 /// If a wakee does not run for this time, there are no figures.
 const GIVE_UP_NS: u64 = 3_000_000_000;
-/// The wakee reads this many bytes, a cache line at a time.
-const WORK_BYTES: usize = 64 * 1024;
-const LINE_BYTES: usize = 64;
 /// The fewest samples of a kind.
 const FEWEST: usize = 8;
 
@@ -196,8 +190,7 @@ fn wakee<'scope>(
 
 fn wait(cpu: u32, shared: &Shared, mut from: PipeReader, mut back: Option<PipeWriter>) -> io::Result<()> {
     pin(cpu as usize)?;
-    let work = Work::new()?;
-    work.carry_out()?;
+    let work = ColdWork::new()?;
     let mut byte = [0];
     loop {
         shared.waits_since_ns.store(now_ns()?, Ordering::Release);
@@ -210,51 +203,10 @@ fn wait(cpu: u32, shared: &Shared, mut from: PipeReader, mut back: Option<PipeWr
             back.write_all(&byte)?;
             continue;
         }
-        work.carry_out()?;
-        let first_ns = now_ns()?;
-        work.carry_out()?;
-        let second_ns = now_ns()?;
-        let cold_ns = (first_ns - back_ns).saturating_sub(second_ns - first_ns);
-        shared.cold_ns.store(cold_ns, Ordering::Release);
-        shared.warm_ns.store(second_ns - first_ns, Ordering::Release);
+        let took = work.twice()?;
+        shared.cold_ns.store(took.more_ns, Ordering::Release);
+        shared.warm_ns.store(took.warm_ns, Ordering::Release);
         shared.back_ns.store(back_ns, Ordering::Release);
-    }
-}
-
-/// What the wakee does: different system calls, each once, because code that runs again is in the caches already.
-struct Work {
-    memory: Vec<u8>,
-    file: fs::File,
-    sockets: (UnixStream, UnixStream),
-    datagrams: (UnixDatagram, UnixDatagram),
-}
-
-impl Work {
-    fn new() -> io::Result<Work> {
-        Ok(Work {
-            memory: vec![1; WORK_BYTES],
-            file: fs::File::open("/proc/self/exe")?,
-            sockets: UnixStream::pair()?,
-            datagrams: UnixDatagram::pair()?,
-        })
-    }
-
-    fn carry_out(&self) -> io::Result<()> {
-        let sum: u64 = self.memory.iter().step_by(LINE_BYTES).map(|&byte| u64::from(byte)).sum();
-        std::hint::black_box(sum);
-        let mut message = [0; 64];
-        (&self.sockets.0).write_all(&message)?;
-        (&self.sockets.1).read_exact(&mut message)?;
-        self.datagrams.0.send(&message)?;
-        self.datagrams.1.recv(&mut message)?;
-        self.file.read_at(&mut message, 0)?;
-        std::hint::black_box(self.file.metadata()?);
-        std::hint::black_box(self.file.try_clone()?);
-        std::hint::black_box(fs::metadata("/")?);
-        std::hint::black_box(fs::read_link("/proc/self")?);
-        std::hint::black_box(self.sockets.0.peer_addr()?);
-        std::hint::black_box(fs::read("/proc/self/statm")?);
-        Ok(())
     }
 }
 
