@@ -10,15 +10,16 @@
  * Tasks are taken from the busiest group's CPU with most load. A newly idle CPU pulls one task at
  * most (4.15: as a periodic pull), a periodic pull takes up to 32. A task may move if it is
  * allowed, if half of its weight fits what is left of that amount (5.12: all of it, until a try has
- * failed; the axis `groups` adds rules), and if it is not cache-hot: either it
- * has not run within migration_cost, or periodic pulls have failed more often than the level's
- * patience allows (0 for SMT, 1 inside a node, 2 beyond). Each level is tried once for each time
- * that a task ran here (newly idle), or once per mark (periodic), so pulls always come to an end.
- * Newly-idle balancing needs an avg_idle of at least migration_cost (not with balance=6.12), and of
- * what it costs (newly_idle.h); and `overloaded`: some CPU had two tasks. `overloaded` is cleared
- * when all CPUs were read and none had two; reading it counts as a read of the first CPU. If no
- * task that waits on the busiest CPU may run here, the level is tried once more without that CPU
- * (Linux, LBF_ALL_PINNED, leaves out one CPU after the other).
+ * failed; the axis `groups` adds rules), and if it is not cache-hot: it has not run within
+ * migration_cost, or periodic pulls have failed more often than the level's patience allows (0 for
+ * SMT, 1 inside a node, 2 beyond), or balance_load.h has a reason to take it. Each level is tried
+ * once for each time that a task ran here (newly idle), or once per mark (periodic), so pulls
+ * always come to an end. Newly-idle balancing needs an avg_idle of at least migration_cost (not
+ * with balance=6.12, and not inside the LLC with balance=load), and of what it costs
+ * (newly_idle.h); and `overloaded`: some CPU had two tasks. `overloaded` is cleared when all CPUs
+ * were read and none had two; reading it counts as a read of the first CPU. If no task that waits
+ * on the busiest CPU may run here, the level is tried once more without that CPU (Linux,
+ * LBF_ALL_PINNED, leaves out one CPU after the other).
  *
  * With balance=4.15 and later and push=on, a periodic try that finds nothing queued in the busiest
  * group, but a task that runs alone, is a failed one. After more than patience + 2 of them in a row
@@ -290,16 +291,22 @@ WL_INLINE u32 wl_balance_marked(struct wl_policy *p, u32 cpu, u32 marks, u64 now
 	return level;
 }
 
+/* The levels inside an LLC, as a bit mask. */
+WL_INLINE u32 wl_llc_levels(const struct wl_policy *p)
+{
+	return (2u << (p->topo.llc_level & 31)) - 1;
+}
+
 /* The levels that cpu should try before it goes idle. */
 WL_INLINE u32 wl_balance_before_idle(struct wl_policy *p, u32 cpu, u32 levels, u64 now_ns,
 				     struct wl_dispatch_out *out)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 
-	if (!levels)
-		return 0;
 	if (wl_axis(p, balance) != WL_BALANCING_6_12 &&
 	    wl_get(c->avg_idle_ns) < p->params.migration_cost_ns)
+		levels = wl_axis(p, balance) == WL_BALANCING_LOAD ? levels & wl_llc_levels(p) : 0;
+	if (!levels)
 		return 0;
 	wl_read_overloaded(p, cpu, &out->reads);
 	return wl_read_once(p->overloaded) ? wl_newly_idle_levels(p, cpu, levels, now_ns) : 0;
@@ -359,6 +366,21 @@ WL_INLINE void wl_balance_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns,
 	wl_balance_tries(c, out, avoid);
 }
 
+/*
+ * balance=load: may an idle cpu take t at this level as a search would have placed it there? Yes
+ * inside the LLC, if t has slept since it last ran: had it woken a moment later, the search would
+ * not have asked what is left in t's caches.
+ */
+WL_INLINE u32 wl_balance_as_placed(struct wl_policy *p, const struct wl_task *t, u32 cpu, u32 level)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+
+	if (wl_axis(p, balance) != WL_BALANCING_LOAD || level > p->topo.llc_level)
+		return 0;
+	return !wl_read_once(c->nr_queued) && !wl_read_once(c->nr_running) &&
+	       (s64)(wl_read_once(t->waits_since_ns) - wl_read_once(t->run_start_ns)) > 0;
+}
+
 /* May t leave its queue for cpu as part of the pull d? */
 WL_INLINE u32 wl_balance_may_move(struct wl_policy *p, const struct wl_task *t,
 				  const struct wl_move_in *in, const struct wl_dispatch_out *d)
@@ -380,6 +402,8 @@ WL_INLINE u32 wl_balance_may_move(struct wl_policy *p, const struct wl_task *t,
 	if (wl_axis(p, balance) >= WL_BALANCING_5_12 && !failed &&
 	    wl_groups_load_of(p, t, d->cpu) > d->max_load)
 		return 0;
+	if (wl_balance_as_placed(p, t, in->cpu, level))
+		return 1;
 	start_ns = wl_read_once(t->run_start_ns);
 	return failed > wl_balance_patience(wl_level_of(p, level)->kind) ||
 	       !wl_read_once(t->sum_exec_ns) ||

@@ -12,6 +12,12 @@
  *   how much	The smaller of two amounts: what brings its own group up to the domain's average,
  *		and what brings the busiest down to it; but at least the mean task of the busiest
  *		group's busiest CPU, the CPU from which tasks are taken.
+ *   in the LLC	An idle CPU pulls inside its LLC as a search would have placed the task there, which
+ *		asks neither how long CPUs idle nor what is left in a task's caches: a CPU that goes
+ *		idle looks inside its LLC even if its idle periods are shorter than migration_cost,
+ *		as long as they are longer than looking takes; and it takes a task that has slept
+ *		since it last ran, however short that was ago. One that was preempted stays while it
+ *		is cache-hot.
  * Between clusters an idle CPU compares numbers of tasks instead (cluster.h).
  *   when	Level l is due every 32 ms per CPU of the domain (Linux's busy_factor), on the first
  *		CPU of each group. At a tick, a CPU with something queued probes 4 CPUs per level
@@ -23,6 +29,11 @@
  * average of the own group is 768, that of LLC 1 is 2048, and the domain's is 1408. LLC 1 has 8
  * tasks on 4 CPUs, LLC 0 has three: CPU 0 pulls from CPU 4, the first of equals, a load of
  * min((2048 - 1408) * 4, (1408 - 768) * 4) = 2560.
+ *
+ * Example: one LLC of 2 CPUs. M runs on CPU 0, and wakes A, which goes to CPU 1 because that is
+ * idle, and then B, which ran on CPU 1 a moment ago. No CPU is idle: B waits on CPU 1 behind A. When
+ * M sleeps, CPU 0 pulls B at once. Without the rule above B would wait for A, as long as that
+ * computes, while CPU 0 idles.
  *
  * Cost: an idle CPU is woken at each tick of a CPU with two tasks. It fails where a kicked CPU
  * takes a task to another node that the own node would have had room for a moment later.

@@ -3,7 +3,7 @@
 
 use crate::host::{Host, MS, TICK_NS, machine, policy, reads};
 use wakelab_machine::Distance::{Cpu, Llc, Numa1, Smt};
-use wakelab_policy::{BalanceWhy, DispatchDo, Task};
+use wakelab_policy::{BalanceWhy, DispatchDo, EnqueueWhy, Task};
 
 /// The header's example: 2 LLCs of 4 CPUs; CPU 0 is about to go idle, a task runs on each of 1 to 3, and 4 to 7 have
 /// two each. Returns the queued tasks, by CPU.
@@ -186,7 +186,7 @@ fn a_hot_task_stays_unless_pulls_keep_failing() {
     );
     // Back again. Kicks mark CPU 0; inside the LLC a second failed pull exhausts the level's patience.
     let (mut task, now_ns) = (cool, host.now_ns);
-    host.policy.enqueue(&mut task, 1, wakelab_policy::EnqueueWhy::Moved, now_ns);
+    host.policy.enqueue(&mut task, 1, EnqueueWhy::Moved, now_ns);
     let refused = (0..2).map(|_| {
         assert_eq!(host.policy.tick(1, None, now_ns).kick_cpu, 2, "2 is the first probed");
         let mut pull = host.policy.dispatch(2, now_ns);
@@ -195,6 +195,36 @@ fn a_hot_task_stays_unless_pulls_keep_failing() {
     });
     assert_eq!(refused.collect::<Vec<_>>(), [0, 1]);
     assert_eq!(host.policy.cpu(2).balance_failed, [0; 8]);
+}
+
+/// The second example of balance_load.h: M on CPU 0 wakes A and B, which both go to CPU 1, and sleeps. B slept for a
+/// microsecond. Does CPU 0 take it?
+fn takes_what_its_task_woke(spec: &str) -> bool {
+    let mut host = Host::new(policy(spec, &machine(1, None, 2, 1)));
+    let mut waker = host.running(1024, 0);
+    let mut wakee = host.running(1024, 1);
+    // Idle periods are short.
+    for _ in 0..40 {
+        host.vacate(&[0]);
+        host.now_ns += 1_000;
+        host.occupy(&[0]);
+    }
+    host.policy.stopping(&mut wakee, 1, host.now_ns, false);
+    host.now_ns += 1_000;
+    let _first = host.queued(1024, 1);
+    let now_ns = host.now_ns;
+    host.policy.enqueue(&mut wakee, 1, EnqueueWhy::Wakeup, now_ns);
+    host.policy.stopping(&mut waker, 0, now_ns, false);
+    let mut pull = host.policy.dispatch(0, now_ns);
+    pull.what() == DispatchDo::Pull && host.policy.may_move(&mut wakee, 0, now_ns, &mut pull).r#move == 1
+}
+
+#[test]
+fn an_idle_cpu_takes_from_its_llc_what_a_search_would_have_placed_there() {
+    assert!(takes_what_its_task_woke("wakelab"));
+    assert!(takes_what_its_task_woke("linux-4.15+balance=load"));
+    assert!(!takes_what_its_task_woke("linux-4.15"), "its idle periods are too short");
+    assert!(!takes_what_its_task_woke("linux-6.12"), "the task is cache-hot");
 }
 
 #[test]
