@@ -31,8 +31,8 @@
  * min((2048 - 1408) * 4, (1408 - 768) * 4) = 2560.
  *
  * Example: one LLC of 2 CPUs. M runs on CPU 0, and wakes A, which goes to CPU 1 because that is
- * idle, and then B, which ran on CPU 1 a moment ago. No CPU is idle: B waits on CPU 1 behind A. When
- * M sleeps, CPU 0 pulls B at once. Without the rule above B would wait for A, as long as that
+ * idle, and then B, which ran on CPU 1 a moment ago. No CPU is idle: B waits on CPU 1 behind A.
+ * When M sleeps, CPU 0 pulls B at once. Without the rule above B would wait for A, as long as that
  * computes, while CPU 0 idles.
  *
  * Cost: an idle CPU is woken at each tick of a CPU with two tasks. It fails where a kicked CPU

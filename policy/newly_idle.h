@@ -15,8 +15,8 @@
  * Example: 2 LLCs of 4 CPUs. A try of both levels took 8 us: it read 8 CPUs, of which the LLC has
  * 4, so each level cost 4 us. While the CPU's mean idle period is at least 8 us it tries both;
  * between 4 and 8 us the LLC; below that, neither. With balance=load such a try, the first, raises
- * the cost of each level from 0 to 4 / 8 = 0.5 us, and after some 20 of them it is nearly 4 us. A try
- * of 2 ms then adds (2 * 4 + 8 - 4) / 8 = 1.5 us.
+ * the cost of each level from 0 to 4 / 8 = 0.5 us, and after some 20 of them it is nearly 4 us. A
+ * try of 2 ms then adds (2 * 4 + 8 - 4) / 8 = 1.5 us.
  *
  * Cost: a few words of the CPU's own. It fails, except with balance=load, where a single slow try,
  * such as one that waited for a lock, keeps the CPU from further ones for minutes.
@@ -42,7 +42,7 @@ WL_INLINE void wl_newly_idle_begins(struct wl_policy *p, u32 cpu, u32 levels, u6
 	}
 }
 
-/* What a level costs, after a try that took so long there. */
+/* What a level costs, after a try that took took_ns there. */
 WL_INLINE u64 wl_newly_idle_cost(struct wl_policy *p, u64 cost_ns, u64 took_ns)
 {
 	u64 most_ns = 2 * cost_ns + WL_NEWLY_IDLE_MORE_NS;
