@@ -28,13 +28,13 @@ up() {
     *) start_loader --policy "$spec" "$@" || return 1 ;;
     esac
     case $spec in
-    *@cgroup) mkdir -p "$group" && echo $$ > "$group/cgroup.procs" ;;
+    *@cgroup) mkdir -p "$group" && echo 0 > "$group/cgroup.procs" ;;    # this shell, which may be a part of the first
     esac
 }
 
 # down: the kernel's own scheduler schedules again; 1 and $why if it did before
 down() {
-    echo $$ > /sys/fs/cgroup/cgroup.procs
+    echo 0 > /sys/fs/cgroup/cgroup.procs
     case $spec in
     eevdf | eevdf@cgroup) ;;
     *) stop_loader ;;
