@@ -12,7 +12,7 @@ use wakelab_ask::{Ask, Import, Source};
 use wakelab_lab::{Kernel, consecutive_seeds};
 use wakelab_machine::{CostChange, Term};
 use wakelab_sim::{HostProfile, LIMIT_EVENTS};
-use wakelab_trace::WhatIf;
+use wakelab_trace::{Span, WhatIf};
 
 use crate::objects::{PyRecording, PyWorkload, machine_choice, text};
 use crate::refused;
