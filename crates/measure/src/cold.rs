@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! How much slower a CPU works once it has idled. A thread that was woken there does the same work twice: the first
-//! time takes longer, because what the CPU held in caches, TLB and branch predictors is gone.
-//! The second time is *warm*.
+//! time takes longer, because what the CPU held in caches, TLB and branch predictors is gone. The second time is
+//! *warm*.
 
 use std::fs;
 use std::io::{self, Read, Write};

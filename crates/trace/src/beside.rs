@@ -27,6 +27,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use wakelab_machine::{Cpu, Machine, Topology};
 
+use crate::between::Mark;
 use crate::quantile::quantile;
 use crate::rescale::UNITS;
 
@@ -59,14 +60,8 @@ pub enum Edge {
     InFromIdle,
     /// It goes to sleep.
     Sleep,
-    /// A message is queued, sent, received, or not there.
-    Ready,
-    /// A message was sent.
-    Sent,
-    /// A message was received.
-    Received,
-    /// A call that found no message.
-    Nothing,
+    /// A message event.
+    Message(Mark),
     /// It wakes a task.
     Waking,
     /// It calls futex(2).
@@ -162,24 +157,17 @@ impl Piece {
 }
 
 impl Pieces {
-    /// The pieces that are not far longer than others, by their work at a speed, and begin beside a busy sibling or an
-    /// idle one.
-    fn usual(&self, speed: f64, beside: bool) -> impl Iterator<Item = &Piece> + Clone {
+    /// Returns what they tell, if they are enough, and long enough. The speed decides which are far longer than others,
+    /// and left out.
+    fn told_at(&self, speed: f64) -> Option<Told> {
         let works = self.kept.iter().map(|piece| piece.work(speed) as u64);
         let most = LONGEST * quantile(works, 50).unwrap_or(0) as f64;
-        let begins = move |piece: &&Piece| piece.begins_beside == beside;
-        self.kept.iter().filter(begins).filter(move |piece| piece.work(speed) <= most)
-    }
-
-    /// Returns what they tell, if they are enough, and long enough. The speed decides which are left out.
-    fn told_at(&self, speed: f64) -> Option<Told> {
-        let of = |beside: bool, ns: fn(&Piece) -> u64| {
-            moments(self.usual(speed, beside).map(move |piece| ns(piece) as f64)).1
+        let usual = |beside: bool| {
+            let begins = move |piece: &&Piece| piece.begins_beside == beside;
+            self.kept.iter().filter(begins).filter(move |piece| piece.work(speed) <= most)
         };
-        let [idle, busy] = [false, true].map(|beside| {
-            let works = self.usual(speed, beside).map(|piece| piece.work(speed));
-            moments(works)
-        });
+        let of = |beside: bool, ns: fn(&Piece) -> u64| moments(usual(beside).map(|piece| ns(piece) as f64)).1;
+        let [idle, busy] = [false, true].map(|beside| moments(usual(beside).map(|piece| piece.work(speed))));
         if idle.0.min(busy.0) < FEWEST || idle.1.min(busy.1) < SHORTEST_NS {
             return None;
         }

@@ -34,12 +34,14 @@ mod waking;
 
 pub(crate) use between::Since;
 
+use std::collections::BTreeSet;
+
 use rustc_hash::FxHashMap;
 use wakelab_machine::{Cold, Topology};
 use wakelab_workload::{Source, TaskIndex};
 
 use crate::between::{Between, Mark};
-use crate::event::{Context, Event, EventSource, Item, Place, TaskName, What};
+use crate::event::{Context, Event, EventSource, Item, Place, SwitchedOut, TaskName, What};
 use crate::explained::{Explained, Gap, GapCount};
 use crate::flows::{Called, Wakeup};
 use crate::groups::Groups;
@@ -48,7 +50,7 @@ use crate::learnt::Learnt;
 use crate::messages::{At, Messages};
 use crate::program::{KnownTasks, Tracked};
 use crate::rescale::Recorded;
-use crate::window::{Descent, Part, Window};
+use crate::window::{Part, Window};
 use crate::{Options, Recording, TraceError};
 
 /// Reads all of `source`. The workload is called `name`.
@@ -252,8 +254,8 @@ pub(crate) struct Model {
     /// What they say of the recording.
     header: Option<Header>,
     groups: Groups,
-    /// Before the part that counts.
-    descent: Descent,
+    /// The tasks, by id, that descend from the recorded command before the part that counts.
+    command_before: BTreeSet<u32>,
     /// The recorded command began.
     command_seen: bool,
     cpus: Vec<Cpu>,
@@ -319,16 +321,22 @@ impl Model {
     fn before_part(&mut self, event: &Event<'_>) {
         match event.what {
             What::Fork { parent, child } => {
-                self.command_seen |= self.is_command(child.tid);
+                let begins = self.is_command(child.tid);
+                self.command_seen |= begins;
+                if begins || self.is_command(parent.tid) || self.command_before.contains(&parent.tid) {
+                    self.command_before.insert(child.tid);
+                } else {
+                    self.command_before.remove(&child.tid);
+                }
                 self.told.inherit(parent.tid, child.tid);
                 self.groups.forked_before(parent.tid, child.tid);
+            }
+            What::Switch { prev, why: SwitchedOut::Exited, .. } => {
+                self.command_before.remove(&prev.tid);
             }
             What::Moved { tid, hierarchy, path } => self.groups.moved_before(tid, hierarchy, path),
             _ => {}
         }
-        let mut descent = std::mem::take(&mut self.descent);
-        descent.follow(event, |tid| self.is_command(tid));
-        self.descent = descent;
     }
 
     /// Takes the next item.

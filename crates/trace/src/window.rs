@@ -8,11 +8,11 @@
 //!
 //! It fails where a task's nice value changed before the part and no event of the part tells it.
 
-use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use crate::TraceError;
-use crate::event::{Event, SwitchedOut, What};
+use crate::event::{Event, What};
+use crate::text::time_ns;
 
 /// A part of a recording, in nanoseconds since its first event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,13 +55,9 @@ impl std::fmt::Display for Span {
 
 /// Reads seconds with at most nine decimals.
 fn nanoseconds(text: &str) -> Option<u64> {
-    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let are_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    if !are_digits(whole) || !are_digits(part) || part.len() > 9 {
-        return None;
-    }
-    let part_ns: u64 = format!("{part:0<9}").parse().ok()?;
-    whole.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(part_ns)
+    if are_digits(whole) && are_digits(fraction) { time_ns(whole, fraction) } else { None }
 }
 
 /// Where an event stands.
@@ -107,36 +103,6 @@ impl Window {
             return Ok(());
         }
         Err(TraceError::EmptyPart { file: file.to_owned(), span: self.span, length_ns: self.length_ns })
-    }
-}
-
-/// What stays of the time before a part: which tasks descend from the recorded command.
-#[derive(Debug, Default)]
-pub(crate) struct Descent {
-    command: BTreeSet<u32>,
-}
-
-impl Descent {
-    /// Follows an event. `is_command` says whether a task began as the recorded command.
-    pub(crate) fn follow(&mut self, event: &Event<'_>, is_command: impl Fn(u32) -> bool) {
-        match event.what {
-            What::Fork { parent, child } => {
-                let descends = self.descends(parent.tid) || is_command(parent.tid) || is_command(child.tid);
-                if descends {
-                    self.command.insert(child.tid)
-                } else {
-                    self.command.remove(&child.tid)
-                };
-            }
-            What::Switch { prev, why: SwitchedOut::Exited, .. } => {
-                self.command.remove(&prev.tid);
-            }
-            _ => {}
-        }
-    }
-
-    pub(crate) fn descends(&self, tid: u32) -> bool {
-        self.command.contains(&tid)
     }
 }
 

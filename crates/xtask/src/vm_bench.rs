@@ -226,13 +226,11 @@ fn measure(part: Part, args: &BenchArgs, programs: &[PathBuf]) -> Result<Vec<Sam
         smp,
         accel,
         memory: "1G",
-        // In virtual time the counters of all CPUs are one; the kernel need not test that, nor avoid them.
+        // In virtual time the counters of all CPUs are one; the kernel need not test that, nor avoid them. In real
+        // time it would take the HPET as its clock, at each look a lock of the emulator, and a policy looks often.
         // With ticks at the same time each of 8 CPUs that take turns would have one in 8 ms (vm_test.rs).
-        kernel_arguments: match (part, accel) {
-            // A clock that is a device, the HPET, takes a lock of the emulator at each look, and a policy looks often.
-            (Part::Time, _) => "tsc=reliable",
-            (_, Accel::Multi) => "",
-            (Part::Shares, _) => "tsc=reliable skew_tick=1",
+        kernel_arguments: match part {
+            Part::Shares => "tsc=reliable skew_tick=1",
             _ => "tsc=reliable",
         },
         programs: programs.to_vec(),

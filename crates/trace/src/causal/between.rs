@@ -9,10 +9,13 @@
 //! to sleep (sched_stat_runtime) to the switch to another one. Where the CPU goes idle it takes longer, because the CPU
 //! looks for work on others first; the difference is what that costs (`balance_ns`).
 
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
 use wakelab_workload::TaskIndex;
 
 use super::{Model, OnCpu};
-use crate::between::{Mark, Pairs};
+use crate::between::{Between, Mark, Pairs};
 use crate::event::{Context, Event, SwitchedOut, What};
 
 /// What a task has done since its last message event.
@@ -31,7 +34,7 @@ pub(crate) struct Since {
 }
 
 /// The kind of a message event.
-fn mark(what: &What<'_>) -> Option<Mark> {
+pub(super) fn mark(what: &What<'_>) -> Option<Mark> {
     Some(match what {
         What::DataReady { .. } => Mark::Ready,
         What::Sent { .. } | What::Writes { .. } => Mark::Sent,
@@ -104,13 +107,23 @@ impl Model {
 
     /// Takes the pairs of all tasks, by name.
     pub(super) fn take_pairs(&mut self) -> Pairs {
-        let mut by_task: Vec<_> = std::mem::take(&mut self.between).into_iter().collect();
-        by_task.sort_unstable_by_key(|(key, _)| *key);
-        let mut pairs = Pairs::new();
-        for ((index, from, to), between) in by_task {
+        let between = std::mem::take(&mut self.between);
+        self.by_name(between, Between::join)
+    }
+
+    /// Joins what was seen of tasks between two events of some kinds, by the tasks' names; always in the same order.
+    pub(super) fn by_name<Kind: Ord + Copy, Seen: Default>(
+        &self,
+        of_tasks: FxHashMap<(TaskIndex, Kind, Kind), Seen>,
+        join: impl Fn(&mut Seen, Seen),
+    ) -> BTreeMap<(String, Kind, Kind), Seen> {
+        let mut of_tasks: Vec<_> = of_tasks.into_iter().collect();
+        of_tasks.sort_unstable_by_key(|(key, _)| *key);
+        let mut joined: BTreeMap<_, Seen> = BTreeMap::new();
+        for ((index, from, to), seen) in of_tasks {
             let name = self.tasks[index as usize].name.clone();
-            pairs.entry((name, from, to)).or_default().join(between);
+            join(joined.entry((name, from, to)).or_default(), seen);
         }
-        pairs
+        joined
     }
 }

@@ -185,7 +185,7 @@ impl Model {
         let is_recorder = self.is_recorder(name.tid);
         let mut task = Tracked::new(name, state.unwrap_or(State::Runnable), start_ns);
         task.is_recorder = is_recorder;
-        if state.is_none() && self.descent.descends(name.tid) {
+        if state.is_none() && self.command_before.contains(&name.tid) {
             task.of_command = true;
         }
         if state.is_none() {

@@ -10,6 +10,7 @@
 use rustc_hash::FxHashMap;
 use wakelab_workload::TaskIndex;
 
+use super::between::mark;
 use super::{Model, OnCpu};
 use crate::beside::{Edge, Kinds, Piece, Pieces, siblings};
 use crate::event::{Context, Event, SwitchedOut, What};
@@ -158,11 +159,10 @@ fn edge(event: &Event<'_>) -> Option<Edge> {
     if matches!(event.context, Context::Interrupt(_)) || event.interrupt_since_ns.is_some() {
         return None;
     }
+    if let Some(mark) = mark(&event.what) {
+        return Some(Edge::Message(mark));
+    }
     Some(match event.what {
-        What::DataReady { .. } => Edge::Ready,
-        What::Sent { .. } | What::Writes { .. } => Edge::Sent,
-        What::Received { bytes, .. } | What::Read { bytes, .. } if bytes > 0 => Edge::Received,
-        What::Received { .. } | What::Read { .. } => Edge::Nothing,
         What::Waking { .. } => Edge::Waking,
         What::Futex { .. } => Edge::Futex,
         What::Yield | What::Fork { .. } | What::Exec { .. } | What::Exit => Edge::Life,
@@ -207,13 +207,7 @@ impl Model {
 
     /// Takes the pieces of all tasks, by name.
     pub(super) fn take_pieces(&mut self) -> Kinds {
-        let mut by_task: Vec<_> = std::mem::take(&mut self.neighbours.pieces).into_iter().collect();
-        by_task.sort_unstable_by_key(|(key, _)| *key);
-        let mut kinds = Kinds::new();
-        for ((index, from, to), pieces) in by_task {
-            let name = self.tasks[index as usize].name.clone();
-            kinds.entry((name, from, to)).or_default().join(pieces);
-        }
-        kinds
+        let pieces = std::mem::take(&mut self.neighbours.pieces);
+        self.by_name(pieces, Pieces::join)
     }
 }
