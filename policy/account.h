@@ -23,11 +23,31 @@
 #include "idle.h"
 #include "newly_idle.h"
 
-/* Before a CPU turns busy or idle: updates its utilization, if anything uses it. */
+/* Does anything use the utilization of CPUs? */
+WL_INLINE u32 wl_keeps_util(struct wl_policy *p)
+{
+	return wl_idle_reads_util(p) || wl_cluster_reads_util(p);
+}
+
+/* Before a CPU turns busy or idle: updates its utilization. */
 WL_INLINE void wl_account_util(struct wl_policy *p, u32 cpu, u64 now_ns)
 {
-	if (wl_idle_reads_util(p) || wl_cluster_reads_util(p))
+	if (wl_keeps_util(p))
 		wl_util_cpu_changes(p, cpu, now_ns);
+}
+
+/* The new task t joins cpu: adds what it is expected to use there. */
+WL_INLINE void wl_account_new(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
+{
+	if (wl_keeps_util(p) && !t->joined_util)
+		wl_util_joins(p, t, cpu, now_ns);
+}
+
+/* t exits: takes off what is left of that. */
+WL_INLINE void wl_account_exit(struct wl_policy *p, struct wl_task *t, u64 now_ns)
+{
+	if (wl_keeps_util(p) && t->joined_util)
+		wl_util_leaves(p, t, now_ns);
 }
 
 /*

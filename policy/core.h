@@ -175,6 +175,8 @@ WL_FN int wl_enqueue(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG,
 
 	__builtin_memset(out, 0, sizeof(*out));
 	wl_util_task(p, t, in->now_ns);
+	if (in->why == WL_ENQ_FORK)
+		wl_account_new(p, t, to, in->now_ns);
 	if (in->why == WL_ENQ_SLICE_END)
 		to = wl_push_queue(p, t, to);
 	wl_queue_enqueue(p, t, to, in, out);
@@ -412,6 +414,7 @@ WL_FN int wl_task_affinity(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG)
 
 WL_FN int wl_task_exit(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now_ns)
 {
+	wl_account_exit(p, t, now_ns);
 	wl_queue_leave(p, t, now_ns);
 	return 0;
 }

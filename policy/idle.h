@@ -36,6 +36,7 @@ WL_INLINE int wl_search_by_form(struct wl_policy *p, struct wl_search *s, const 
 	case WL_SCAN_MERGED:
 	case WL_SCAN_AGED:
 	case WL_SCAN_UTIL:
+	case WL_SCAN_PACKED:
 		return wl_search_merged(p, s, t, out);
 	default:
 		return wl_search_scan(p, s, t, out);
@@ -71,12 +72,13 @@ WL_INLINE u32 wl_idle_looks_at_prev(struct wl_policy *p)
 	return wl_axis(p, idle) != WL_IDLE_SCAN || wl_axis(p, scan_form) != WL_SCAN_2_6_24;
 }
 
-/* Is the task's recent CPU looked at before the search? Since Linux 5.2. */
+/* Is the task's recent CPU looked at before the search? Since Linux 5.2, unless it packs. */
 WL_INLINE u32 wl_idle_looks_at_recent(struct wl_policy *p)
 {
 	switch (wl_axis(p, idle)) {
 	case WL_IDLE_SCAN:
-		return wl_axis(p, scan_form) >= WL_SCAN_5_2;
+		return wl_axis(p, scan_form) >= WL_SCAN_5_2 &&
+		       wl_axis(p, scan_form) != WL_SCAN_PACKED;
 	case WL_IDLE_NARROW:
 		return 1;
 	default:

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * idle_merged.h - idle=scan, form=merged (Linux 5.12), form=aged (5.15 to 5.19) and form=util
- * (since 6.0): one walk through target's LLC that looks for an idle core and for an idle CPU at
- * once.
+ * idle_merged.h - idle=scan, form=merged (Linux 5.12), form=aged (5.15 to 5.19), form=util (since
+ * 6.0) and form=packed: one walk through target's LLC that looks for an idle core and for an idle
+ * CPU at once.
  *
  * The walk visits allowed CPUs in order, wrapping. merged starts at target, the others at the CPU
  * behind target. There are two kinds of walk:
@@ -28,6 +28,11 @@
  * computed at the first tick in the LLC that comes at least span ms after the last computation;
  * Linux computes it when it balances the LLC.
  *
+ * packed is util, but it walks only if a task waits on target beside the one that runs there, and
+ * the task's recent CPU is not looked at. A kernel of a virtual machine may do that, because a
+ * virtual CPU that idles costs its waker tens of microseconds: two tasks that wake each other stay
+ * on one CPU, and a third leaves. docs/guide/recordings.md says how it was found.
+ *
  * Example: one LLC of 4 cores x 2 threads; CPU c and c + 4 share a core; form=util; target is 1,
  * and only 3, 6 and 7 are idle. With has_idle_cores the walk starts at 2. Core {2, 6}: 2 is busy; 6
  * is idle and remembered. Core {3, 7} is idle: CPU 3 is taken, after 4 reads and the flag's.
@@ -35,7 +40,8 @@
  * Its value: if 4 of 8 CPUs have been busy for long, x = 512, 262144 * 13689 / 10240000 = 350, and
  * 8 * 674 / 1024 = 5 visits are allowed. With form=aged: if avg_idle was 40 us when CPU 1 became
  * busy, two ticks ago, scan_room is 20 / 4 = 5 us; at an avg_scan of 10 us, 8 * 5 = 40 is not above
- * 4 * 10, so the limit is 4, and 3 visits are allowed.
+ * 4 * 10, so the limit is 4, and 3 visits are allowed. With form=packed the task waits on CPU 1 if
+ * only its waker runs there; if one more task waits, it takes CPU 3.
  *
  * Cost: up to the whole LLC. It fails where load changes faster than its average, because the limit
  * lags behind.
@@ -157,12 +163,14 @@ WL_FN int wl_search_merged(struct wl_policy *p WL_ARG, struct wl_search *s WL_AR
 			   const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
 {
 	struct wl_cpu *record = wl_llc_record(p, s->target);
-	u32 form = wl_axis(p, scan_form), is_util = form == WL_SCAN_UTIL;
+	u32 form = wl_axis(p, scan_form), is_util = form >= WL_SCAN_UTIL;
 	u32 is_late = form != WL_SCAN_MERGED;
 	struct wl_walk w = wl_walk_from(p, s->target, is_late);
 	u32 smt = p->topo.smt_level, cores = 0;
 	int cpu = wl_llc_first(p, s->target);
 
+	if (form == WL_SCAN_PACKED && !wl_read_once(wl_cpu_of(p, s->target)->nr_queued))
+		return WL_CPU_NONE;
 	if (smt || is_util)
 		wl_read_llc(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
 	if (smt)
@@ -199,12 +207,12 @@ WL_FN int wl_search_merged(struct wl_policy *p WL_ARG, struct wl_search *s WL_AR
 	return cpu;
 }
 
-/* ------------------------------------------------------------------ the limit of form=util */
+/* -------------------------------------------------- the limit of form=util and form=packed */
 
 /* Does the policy keep the limit of form=util, and therefore the utilization of CPUs? */
 WL_INLINE u32 wl_idle_reads_util(struct wl_policy *p)
 {
-	return wl_axis(p, idle) == WL_IDLE_SCAN && wl_axis(p, scan_form) == WL_SCAN_UTIL;
+	return wl_axis(p, idle) == WL_IDLE_SCAN && wl_axis(p, scan_form) >= WL_SCAN_UTIL;
 }
 
 /* Start value of an LLC's limit, which its first CPU's record holds. */

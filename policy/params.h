@@ -82,6 +82,11 @@ enum wl_scan_form {
 	WL_SCAN_AGED,
 	/* idle_merged.h: Linux 6.12: the same walk, limited by the LLC's utilization (SIS_UTIL). */
 	WL_SCAN_UTIL,
+	/*
+	 * idle_merged.h: Kernels with `sched_vcpu_pack`: as util, but only if a task already waits
+	 * on the target, and without a look at the recent CPU.
+	 */
+	WL_SCAN_PACKED,
 };
 
 /* Where `smt-balance` takes its random numbers from. */

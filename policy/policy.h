@@ -108,7 +108,8 @@ struct wl_task {
 	u32 flags;	   /* WL_TASK_* */
 	u32 group;	   /* the slot of its group; 0: the root */
 	u32 nr_moved;	   /* idle=nearest: searches in a row that have moved it; idle_nearest.h */
-	u32 unused[3];
+	u32 joined_util;   /* what its CPU's utilization gained when it was new: util.h */
+	u64 joined_ns;	   /* when that was */
 	u64 allowed[WL_MASK_WORDS];
 };
 

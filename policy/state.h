@@ -17,8 +17,8 @@
 /* idle=scan and narrow, for each LLC. */
 struct wl_scan_llc {
 	u32 has_idle_cores; /* 0: the last search found no idle core, and none went idle since */
-	u32 nr_idle_scan;   /* form=util: CPUs that a search may visit */
-	u64 due_ns;	    /* form=util: when nr_idle_scan is computed next */
+	u32 nr_idle_scan;   /* form=util, packed: CPUs that a search may visit */
+	u64 due_ns;	    /* form=util, packed: when nr_idle_scan is computed next */
 };
 
 /* idle=nearest, for each CPU. */

@@ -8,11 +8,18 @@
  * was right. Linux accumulates by periods and their parts; here it is linear inside a period, which
  * differs by less than 0.01 %.
  *
- * Example: a CPU that has always been idle turns busy. After 32 periods, 33,554,432 ns, its
- * utilization is 512, and after 64 it is 768; after 32 more idle periods it is 384.
+ * A new task adds half of what its CPU has left, because it may compute from now on: so does Linux
+ * since 4.3 (post_init_entity_util_avg(), unless the CPU's tasks wait more than they run). If it
+ * exits, what is left of that is taken off its last CPU. Otherwise a CPU's utilization does not
+ * depend on which tasks run there; Linux takes a task's along when it leaves for another CPU.
  *
- * Cost: at most six multiplications when it is read. It fails as every average does: it follows
- * changes some milliseconds late.
+ * Example: a CPU that has always been idle turns busy. After 32 periods, 33,554,432 ns, its
+ * utilization is 512, and after 64 it is 768; after 32 more idle periods it is 384. If two new
+ * tasks join an idle CPU, it goes to 512 and 768 at once. If the CPU stays idle, 384 are left after
+ * 32 periods; if the first of them exits then, it takes 256 along, and leaves 128.
+ *
+ * Cost: at most six multiplications when it is read, and twice that for a new task. It fails as
+ * every average does: it follows changes some milliseconds late.
  */
 #ifndef WL_UTIL_H
 #define WL_UTIL_H
@@ -72,6 +79,35 @@ WL_INLINE void wl_util_cpu_changes(struct wl_policy *p, u32 cpu, u64 now_ns)
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 
 	wl_write_once(c->util, wl_util_cpu(p, cpu, now_ns));
+	wl_write_once(c->util_stamp_ns, now_ns);
+}
+
+/* The new task t joins cpu. */
+WL_INLINE void wl_util_joins(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	u32 util = wl_util_cpu(p, cpu, now_ns);
+	u32 full = wl_entry(p->topo.capacity, cpu) << WL_UTIL_SHIFT;
+
+	t->joined_util = util < full ? (full - util) / 2 : 0;
+	t->joined_ns = now_ns;
+	wl_write_once(c->util, util + t->joined_util);
+	wl_write_once(c->util_stamp_ns, now_ns);
+}
+
+/* t exits, and takes along what is left of what it added when it was new. */
+WL_INLINE void wl_util_leaves(struct wl_policy *p, struct wl_task *t, u64 now_ns)
+{
+	u64 age_ns = now_ns > t->joined_ns ? now_ns - t->joined_ns : 0;
+	u32 left = wl_util_decay(t->joined_util, age_ns), cpu = wl_read_once(t->cpu), util;
+	struct wl_cpu *c;
+
+	t->joined_util = 0;
+	if (cpu >= p->topo.nr_cpus)
+		return;
+	c = wl_cpu_of(p, cpu);
+	util = wl_util_cpu(p, cpu, now_ns);
+	wl_write_once(c->util, util > left ? util - left : 0);
 	wl_write_once(c->util_stamp_ns, now_ns);
 }
 

@@ -156,7 +156,7 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
             "Slices that tasks ask for, and the batch and idle classes, are absent.",
             "A task that is picked again is again protected until its deadline (RUN_TO_PARITY); the kernel protects it once per pick.",
             "The limit of a search is computed at ticks, at intervals of 1 ms per CPU of the LLC; the kernel computes it when it balances.",
-            "A CPU's utilization counts all of its busy time; the kernel's counts tasks of the fair class.",
+            "A CPU's utilization counts all of its busy time; the kernel's counts tasks of the fair class, and goes along with a task that leaves.",
             "Fork and exec go to the group with most idle CPUs, then least load, without margins, utilization, capacity or a task's preferred node.",
             "Balancing takes the CPUs that are busy now for a group's utilization, and the number of tasks for its runnable time; the kernel's are averages.",
             "Groups are told apart as spare, full and overloaded; misfit is left to single tasks, and pinned tasks' and asymmetric packing's types are absent.",

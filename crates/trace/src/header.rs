@@ -58,8 +58,8 @@ pub const BASE_SLICE: &str = "sched-base-slice-ns";
 /// Options on a kernel's command line that change where wakees go.
 const PATCHES: [Patch; 1] = [Patch {
     option: "sched_vcpu_pack",
-    what: "leaves wakees on their previous CPU and new tasks on their parent's, be they busy or idle",
-    axes: "+affine=off+idle=none+fork=parent",
+    what: "leaves a wakee on its previous CPU and a new task on its parent's, unless another task waits there",
+    axes: "+affine=off+form=packed+fork=parent",
 }];
 
 /// A kernel that is not mainline.
@@ -413,7 +413,7 @@ mod tests {
     #[test]
     fn a_patched_kernel_is_named() {
         assert!(header().patched_kernel().expect("a patch").contains("sched_vcpu_pack=15"));
-        assert_eq!(header().patched_axes(), "+affine=off+idle=none+fork=parent");
+        assert_eq!(header().patched_axes(), "+affine=off+form=packed+fork=parent");
         for options in ["quiet", "sched_vcpu_pack=0", "x=sched_vcpu_pack=1"] {
             let header = Header { boot_options: options.to_owned(), ..Header::default() };
             assert_eq!((header.patched_kernel(), header.patched_axes()), (None, ""), "{options}");

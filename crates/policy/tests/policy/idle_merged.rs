@@ -7,6 +7,7 @@ use wakelab_policy::{EnqueueWhy, Reason};
 use crate::host::{Host, MS, machine, policy, reads};
 
 const UTIL: &str = "linux-6.12+affine=off+balance=load";
+const PACKED: &str = "linux-6.12+form=packed+affine=off+balance=load";
 const MERGED: &str = "linux-4.15+form=merged+affine=off";
 
 /// Only 3, 6 and 7 are idle.
@@ -30,6 +31,21 @@ fn one_walk_finds_a_core() {
     let decision = host.wake(&mut task, 1, 1);
     assert_eq!((decision.cpu, decision.reason()), (3, Reason::IdleCore));
     assert_eq!(decision.reads, reads(&[(Cpu, 1), (Llc, 1), (Cpu, 1), (Smt, 1), (Llc, 4)]));
+}
+
+/// The header's example of form=packed: the waker alone on its CPU keeps the wakee.
+#[test]
+fn packed_walks_only_where_a_task_waits() {
+    let mut host = example(PACKED);
+    let mut task = host.sleeper(1024, 1);
+    task.recent_cpu = 6;
+    let decision = host.wake(&mut task, 1, 1);
+    assert_eq!((decision.cpu, decision.reason(), decision.claimed), (1, Reason::NoneIdle, 0));
+    assert_eq!(decision.reads, reads(&[(Cpu, 1)]), "not the recent CPU, which is idle");
+    let _waits = host.queued(1024, 1);
+    let decision = host.wake(&mut task, 1, 1);
+    assert_eq!((decision.cpu, decision.reason(), decision.claimed), (3, Reason::IdleCore, 1));
+    assert_eq!(decision.reads, reads(&[(Cpu, 1), (Llc, 5)]), "as form=util");
 }
 
 #[test]

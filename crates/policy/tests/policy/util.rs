@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! util.h, through the limit of form=util: an LLC whose CPUs have been busy for a known time.
 
+use wakelab_policy::EnqueueWhy;
+
 use crate::host::{Host, machine, policy};
 
 const HALF_LIFE_NS: u64 = 32 << 20;
@@ -39,5 +41,36 @@ fn periods_and_their_parts() {
         host.now_ns = time_ns;
         host.vacate(&[3]);
         assert_eq!(util(&host, 3), expected, "after {time_ns} ns");
+    }
+}
+
+/// The header's example: 0 to 512 to 768, half of that is left after a half-life, and the first takes 256 along.
+#[test]
+fn new_tasks_add_half_of_what_is_left_and_take_it_along() {
+    let mut host = Host::new(policy("linux-6.12", &machine(1, None, 8, 1)));
+    let mut tasks = [host.task(1024), host.task(1024)];
+    for (task, expected) in tasks.iter_mut().zip([512, 768]) {
+        host.policy.enqueue(task, 2, EnqueueWhy::Fork, 0);
+        assert_eq!(util(&host, 2), expected);
+    }
+    host.policy.task_exit(&mut tasks[0], HALF_LIFE_NS);
+    assert_eq!(util(&host, 2), 768 / 2 - 256);
+    assert_eq!(util(&host, 1), 0, "other CPUs have none of it");
+}
+
+/// A wakee adds nothing, and so takes nothing along; nor does a task of a policy that asks for no utilization.
+#[test]
+fn only_new_tasks_add_and_only_where_utilization_is_used() {
+    for (spec, why, expected) in [
+        ("linux-6.12", EnqueueWhy::Wakeup, 0),
+        ("linux-6.12", EnqueueWhy::Fork, 512),
+        ("linux-4.15", EnqueueWhy::Fork, 0),
+    ] {
+        let mut host = Host::new(policy(spec, &machine(1, None, 8, 1)));
+        let mut task = host.task(1024);
+        host.policy.enqueue(&mut task, 2, why, 0);
+        assert_eq!(util(&host, 2), expected, "{spec} {why:?}");
+        host.policy.task_exit(&mut task, 0);
+        assert_eq!(util(&host, 2), 0, "{spec} {why:?}");
     }
 }

@@ -63,8 +63,8 @@ fn how_it_was_made_is_told() {
         notes[1..5],
         [
             "recorded by wakelab 0.1.0, perf version 6.1.187 on Linux 6.18.44: t3 -x",
-            "the recorded kernel is not mainline: with the boot option sched_vcpu_pack=15 it leaves wakees on their \
-             previous CPU and new tasks on their parent's, be they busy or idle",
+            "the recorded kernel is not mainline: with the boot option sched_vcpu_pack=15 it leaves a wakee on its \
+             previous CPU and a new task on its parent's, unless another task waits there",
             "the recorder's own tasks, with 0.000 ms of CPU time, are left out",
             "recording took 4 ns for each event, 48.0 % of the tasks' CPU time, which is work here, because the recording has it, \
              too",
