@@ -6,7 +6,7 @@
 # scheduler without hooks; `POLICY@cgroup` is a policy with room for cgroups, and its work is in one. Reports are `@@ result WHAT SPEC VALUES...`:
 #   path SPEC LOOPS RUNS      RUNS hackbenches of LOOPS, LOOPS + 1, ... loops:  RUN NS MESSAGES SWITCHES
 #   wake SPEC ROUNDS RUNS     as many schbenches:                               RUN NS WAKEUPS
-#   time SPEC LOOPS RUNS      pairs of hackbenches, the first under eevdf:      RUN EEVDF_NS NS
+#   time SPEC LOOPS RUNS      pairs of hackbenches, the first under eevdf:      RUN EEVDF OWN, each NS MESSAGES SWITCHES INTERRUPTS IDLE_MS
 #   latency SPEC ROUNDS RUNS  pairs of schbenches:                              RUN EEVDF_P99_NS P99_NS
 #   burst SPEC TASKS MS ROUNDS                                                  MAKESPAN_NS
 #   shares SPEC MS                                                              what wakelab-guest shares prints
@@ -48,6 +48,20 @@ switches() {
 # hackbench_ns LOOPS: a hackbench of 2 groups of 20 senders and 20 receivers; it tells milliseconds
 hackbench_ns() {
     hackbench -g 2 -l "$1" | awk '$1 == "Time:" { printf "%.0f", $2 * 1000000000 }'
+}
+
+# counts: switches, interrupts and ms idled of all CPUs since boot
+counts() {
+    awk '$1 == "cpu" { idle = $5 * 10 } $1 == "intr" { interrupts = $2 } $1 == "ctxt" { switches = $2 }
+        END { print switches, interrupts, idle }' /proc/stat
+}
+
+# counted_hackbench LOOPS: its NS MESSAGES SWITCHES INTERRUPTS IDLE_MS
+counted_hackbench() {
+    set -- "$1" $(counts)
+    ns=$(hackbench_ns "$1")
+    set -- "$@" $(counts)
+    echo "$ns $((800 * $1)) $(($5 - $2)) $(($6 - $3)) $(($7 - $4))"
 }
 
 # value NAME, of a line NAME=VALUE ... on standard input
@@ -157,7 +171,7 @@ last=
 while read -r what scheduler a b c; do
     begin "$what"
     case $what in
-    time) pairs time "$scheduler" "$a" "$b" hackbench_ns; continue ;;
+    time) pairs time "$scheduler" "$a" "$b" counted_hackbench; continue ;;
     latency) pairs latency "$scheduler" "$a" "$b" schbench_p99; continue ;;
     search) flags="--bench search" ;;
     shares | pods) flags="--cgroups 1000" ;;    # the groups come while the scheduler runs

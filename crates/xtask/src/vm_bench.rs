@@ -124,7 +124,9 @@ impl Part {
             }
             Part::Burst => [named(&[KERNEL, EMPTY]), placement(), groups()].concat(),
             Part::Search => searches(),
-            Part::Time => [named(&[EMPTY]), placement(), named(&[GROUPED]), groups()].concat(),
+            Part::Time => {
+                [named(&[EMPTY]), placement(), named(&[KERNEL_GROUPED, GROUPED]), groups()].concat()
+            }
             Part::Shares => [named(&[KERNEL, PUBLISHED_SHARES, BASE]), groups()].concat(),
             Part::Pods => named(&[KERNEL, "wakelab"]),
         }
@@ -379,19 +381,36 @@ fn search_table(samples: &[Sample]) -> Result<String> {
     Ok(out)
 }
 
+/// Values of a pair of hackbenches that each has: NS MESSAGES SWITCHES INTERRUPTS IDLE_MS (vm/bench.sh).
+const COUNTED: usize = 5;
+
 fn time_table(samples: &[Sample]) -> Result<String> {
     let mut out = String::from(
-        "| scheduler | hackbench's time to EEVDF's | pairs | schbench's p99 to EEVDF's | pairs |\n|---|---|---|---|---|\n",
+        "| scheduler | hackbench's time to EEVDF's | pairs | switches a message; EEVDF's | interrupts a message; EEVDF's | idle, %; EEVDF's | schbench's p99 to EEVDF's | pairs |\n\
+         |---|---|---|---|---|---|---|---|\n",
     );
     for spec in specs(samples, "time") {
-        let pairs = |what| -> Result<Vec<(f64, f64)>> {
-            let base = series(samples, what, spec, |sample| sample.number(1))?;
-            Ok(base.into_iter().zip(series(samples, what, spec, |sample| sample.number(2))?).collect())
+        let pairs = |what, base: usize, own: usize| -> Result<Vec<(f64, f64)>> {
+            let base = series(samples, what, spec, |sample| sample.number(base))?;
+            Ok(base.into_iter().zip(series(samples, what, spec, |sample| sample.number(own))?).collect())
         };
-        let (time, latency) = (pairs("time")?, pairs("latency")?);
+        let (time, latency) = (pairs("time", 1, 1 + COUNTED)?, pairs("latency", 1, 2)?);
+        // A value of both hackbenches, by another one.
+        let both = |value: usize, by: usize, scale: f64| -> Result<[f64; 2]> {
+            let mean = |first: usize| {
+                let quotient = |sample: &Sample| {
+                    Some(scale * sample.number(first + value)? / sample.number(first + by)?)
+                };
+                Ok::<f64, anyhow::Error>(mean(&series(samples, "time", spec, quotient)?)?.value)
+            };
+            Ok([mean(1 + COUNTED)?, mean(1)?])
+        };
+        let ([switches, base_switches], [interrupts, base_interrupts]) = (both(2, 1, 1.0)?, both(3, 1, 1.0)?);
+        // Two CPUs; ms idled by ns.
+        let [idle, base_idle] = both(4, 0, 1e6 * 100.0 / 2.0)?;
         writeln!(
             out,
-            "| {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {switches:.2}; {base_switches:.2} | {interrupts:.3}; {base_interrupts:.3} | {idle:.1}; {base_idle:.1} | {} | {} |",
             title(spec),
             ratio(&time)?,
             time.len(),
@@ -563,9 +582,17 @@ mod tests {
         let search =
             search_table(&[sample("search p policy 10 times 90 ns, default 9 times 100 ns, clock 3 ns")]);
         assert!(search.unwrap().ends_with("| `p` | 10 | 90 | 9 | 100 | 0.90 |\n"));
-        let lines = ["time p 0 10 20", "time p 1 10 20", "latency p 0 4 2", "latency p 1 4 2"];
-        let time = time_table(&lines.map(sample)).unwrap();
-        assert!(time.ends_with("| `p` | 2.000 [2.000, 2.000] | 2 | 0.500 [0.500, 0.500] | 2 |\n"), "{time}");
+        // EEVDF: 1 s for 100 messages, 20 switches, 10 interrupts and 100 ms idle; p: 2 s, 10, 30 and 1000 ms.
+        let time = "1000000000 100 20 10 100 2000000000 100 10 30 1000";
+        let lines = [
+            format!("time p 0 {time}"),
+            format!("time p 1 {time}"),
+            "latency p 0 4 2".into(),
+            "latency p 1 4 2".into(),
+        ];
+        let time = time_table(&lines.each_ref().map(|line| sample(line))).unwrap();
+        let row = "| `p` | 2.000 [2.000, 2.000] | 2 | 0.10; 0.20 | 0.300; 0.100 | 25.0; 5.0 | 0.500 [0.500, 0.500] | 2 |\n";
+        assert!(time.ends_with(row), "{time}");
         let shares = "shares p shares cpus=8 ms=5 eight=33.4 four=33.3 three=33.3 off=0.10 busy=99.9";
         let shares = shares_table(&[sample(shares)]).unwrap();
         assert!(shares.ends_with("| `p` | 33.4 | 33.3 | 33.3 | 0.10 | 99.9 |\n"), "{shares}");
