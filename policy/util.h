@@ -73,26 +73,30 @@ WL_INLINE u32 wl_util_cpu(struct wl_policy *p, u32 cpu, u64 now_ns)
 	return wl_util_step(wl_read_once(c->util), now_ns > stamp_ns ? now_ns - stamp_ns : 0, full);
 }
 
-/* Called before a CPU turns busy or idle, and only if something uses utilization (account.h). */
-WL_INLINE void wl_util_cpu_changes(struct wl_policy *p, u32 cpu, u64 now_ns)
+/* Sets the utilization of a CPU at now_ns, scaled. */
+WL_INLINE void wl_util_set(struct wl_policy *p, u32 cpu, u32 util, u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 
-	wl_write_once(c->util, wl_util_cpu(p, cpu, now_ns));
+	wl_write_once(c->util, util);
 	wl_write_once(c->util_stamp_ns, now_ns);
+}
+
+/* Called before a CPU turns busy or idle, and only if something uses utilization (account.h). */
+WL_INLINE void wl_util_cpu_changes(struct wl_policy *p, u32 cpu, u64 now_ns)
+{
+	wl_util_set(p, cpu, wl_util_cpu(p, cpu, now_ns), now_ns);
 }
 
 /* The new task t joins cpu. */
 WL_INLINE void wl_util_joins(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
 {
-	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	u32 util = wl_util_cpu(p, cpu, now_ns);
 	u32 full = wl_entry(p->topo.capacity, cpu) << WL_UTIL_SHIFT;
 
 	t->joined_util = util < full ? (full - util) / 2 : 0;
 	t->joined_ns = now_ns;
-	wl_write_once(c->util, util + t->joined_util);
-	wl_write_once(c->util_stamp_ns, now_ns);
+	wl_util_set(p, cpu, util + t->joined_util, now_ns);
 }
 
 /* t exits, and takes along what is left of what it added when it was new. */
@@ -100,15 +104,12 @@ WL_INLINE void wl_util_leaves(struct wl_policy *p, struct wl_task *t, u64 now_ns
 {
 	u64 age_ns = now_ns > t->joined_ns ? now_ns - t->joined_ns : 0;
 	u32 left = wl_util_decay(t->joined_util, age_ns), cpu = wl_read_once(t->cpu), util;
-	struct wl_cpu *c;
 
 	t->joined_util = 0;
 	if (cpu >= p->topo.nr_cpus)
 		return;
-	c = wl_cpu_of(p, cpu);
 	util = wl_util_cpu(p, cpu, now_ns);
-	wl_write_once(c->util, util > left ? util - left : 0);
-	wl_write_once(c->util_stamp_ns, now_ns);
+	wl_util_set(p, cpu, util > left ? util - left : 0, now_ns);
 }
 
 /* ------------------------------------------------------------------ of tasks */

@@ -381,8 +381,10 @@ fn search_table(samples: &[Sample]) -> Result<String> {
     Ok(out)
 }
 
-/// Values of a pair of hackbenches that each has: NS MESSAGES SWITCHES INTERRUPTS IDLE_MS (vm/bench.sh).
-const COUNTED: usize = 5;
+/// Where the values of EEVDF's hackbench begin in a pair's, and those of the other one. Each has NS MESSAGES SWITCHES
+/// INTERRUPTS IDLE_MS (vm/bench.sh).
+const BASE_AT: usize = 1;
+const OWN_AT: usize = 6;
 
 fn time_table(samples: &[Sample]) -> Result<String> {
     let mut out = String::from(
@@ -394,26 +396,27 @@ fn time_table(samples: &[Sample]) -> Result<String> {
             let base = series(samples, what, spec, |sample| sample.number(base))?;
             Ok(base.into_iter().zip(series(samples, what, spec, |sample| sample.number(own))?).collect())
         };
-        let (time, latency) = (pairs("time", 1, 1 + COUNTED)?, pairs("latency", 1, 2)?);
-        // A value of both hackbenches, by another one.
-        let both = |value: usize, by: usize, scale: f64| -> Result<[f64; 2]> {
-            let mean = |first: usize| {
-                let quotient = |sample: &Sample| {
-                    Some(scale * sample.number(first + value)? / sample.number(first + by)?)
-                };
-                Ok::<f64, anyhow::Error>(mean(&series(samples, "time", spec, quotient)?)?.value)
-            };
-            Ok([mean(1 + COUNTED)?, mean(1)?])
+        let (time, latency) = (pairs("time", BASE_AT, OWN_AT)?, pairs("latency", 1, 2)?);
+        let quotient = |value: usize, by: usize| -> Result<f64> {
+            let of = |sample: &Sample| Some(sample.number(value)? / sample.number(by)?);
+            Ok(mean(&series(samples, "time", spec, of)?)?.value)
         };
-        let ([switches, base_switches], [interrupts, base_interrupts]) = (both(2, 1, 1.0)?, both(3, 1, 1.0)?);
+        let switches = |at: usize| quotient(at + 2, at + 1);
+        let interrupts = |at: usize| quotient(at + 3, at + 1);
         // Two CPUs; ms idled by ns.
-        let [idle, base_idle] = both(4, 0, 1e6 * 100.0 / 2.0)?;
+        let idle_percent = |at: usize| Ok::<f64, anyhow::Error>(quotient(at + 4, at)? * 1e6 * 100.0 / 2.0);
         writeln!(
             out,
-            "| {} | {} | {} | {switches:.2}; {base_switches:.2} | {interrupts:.3}; {base_interrupts:.3} | {idle:.1}; {base_idle:.1} | {} | {} |",
+            "| {} | {} | {} | {:.2}; {:.2} | {:.3}; {:.3} | {:.1}; {:.1} | {} | {} |",
             title(spec),
             ratio(&time)?,
             time.len(),
+            switches(OWN_AT)?,
+            switches(BASE_AT)?,
+            interrupts(OWN_AT)?,
+            interrupts(BASE_AT)?,
+            idle_percent(OWN_AT)?,
+            idle_percent(BASE_AT)?,
             ratio(&latency)?,
             latency.len()
         )?;
