@@ -5,12 +5,17 @@
  * That rule alone makes an allocation max-min fair: what a group cannot use, because it has few
  * tasks or its tasks may run on few CPUs, goes to the next group behind, and no equations need to
  * be solved. groups_exact_lag.h keeps lags, groups_exact_sums.h the v's and their order. The axes
- * `queue` and `push` have no effect: a slice is a tick, and the order is that of v. A host without
- * groups has nothing to divide: there `queue` and `push` decide, at no additional cost.
+ * `queue` and `push` have no effect: the order is that of v. A host without groups has nothing to
+ * divide: there `queue` and `push` decide, at no additional cost.
  *   pick	A CPU picks, of its running task and all tasks that wait there, the one furthest
  *		behind; or of those that are overdue (wait.h) the one that has waited longest. By
  *		their v's, a task that wakes again and again after it ran for microseconds would go
  *		before all that are ahead of it, for ever.
+ *   spare	A tick makes a CPU pick. But while two tasks or more wait there, all of the running
+ *		task's group, that is spared until it has run for a slice (min_granularity_ns): no
+ *		group receives less by that, and tasks switch less often. A task that preempts, one
+ *		that is overdue, a pull and a yield end this. If only one waits, it need not wait
+ *		for longer than a tick: of two tasks, one is often there to be served at once.
  *   preempt	A task that wakes preempts if it is behind the running task by more than a quarter
  *		of a tick of its CPU time; however recently that one began to run. If it were spared
  *		at first, a task that sleeps for less than that beside one that computes would wait
@@ -31,9 +36,9 @@
  *
  * Bound: a group's lag is at most the time that its tasks wait for a pick (a tick) and for a probe
  * (a quarter of the number of CPUs, in ticks; by then all CPUs that it is allowed on have probed),
- * plus the hysteresis. Because a slice is a tick, any rule has an error of one tick of CPU time for
- * each CPU that the group runs on at a time, and of at least one tick: the group may have just
- * received that tick, or just missed it.
+ * plus the hysteresis. Because CPUs pick at ticks, any rule has an error of one tick of CPU time
+ * for each CPU that the group runs on at a time, and of at least one tick: the group may have just
+ * received that tick, or just missed it. Within a group, a task may be a slice off besides.
  *
  * Keys: a queue has the order of its tasks' own v's, which stand still while they wait. Those of
  * their groups move, so all tasks are compared. But while all that wait on a CPU are tasks of one
@@ -128,6 +133,26 @@ WL_INLINE void wl_exact_note_bound(struct wl_cpu *c, const struct wl_task *t)
 	wl_write_once(c->exact.has_first, 1);
 }
 
+/* What a task may run for, among tasks of its group. At least a tick, because ticks end it. */
+WL_INLINE u64 wl_exact_slice_ns(const struct wl_policy *p)
+{
+	u64 slice_ns = p->params.min_granularity_ns;
+
+	return slice_ns > p->params.tick_ns ? slice_ns : p->params.tick_ns;
+}
+
+/* Is the running task of c still spared? No longer, unless several wait, all of its group. */
+WL_INLINE u32 wl_exact_still_spared(struct wl_cpu *c)
+{
+	if (!wl_read_once(c->exact.spared))
+		return 0;
+	if (wl_read_once(c->nr_queued) > 1 &&
+	    wl_exact_queued_slot(c) == wl_read_once(c->exact.curr_slot))
+		return 1;
+	wl_write_once(c->exact.spared, 0);
+	return 0;
+}
+
 /* ------------------------------------------------------------------ events */
 
 WL_INLINE void wl_exact_enqueue(struct wl_policy *p, struct wl_task *t, u32 to,
@@ -149,7 +174,7 @@ WL_INLINE void wl_exact_enqueue(struct wl_policy *p, struct wl_task *t, u32 to,
 	} else {
 		wl_exact_place(p, t, WL_PLACE_QUEUED, cpu, in->now_ns);
 	}
-	t->slice_ns = p->params.tick_ns;
+	t->slice_ns = wl_exact_slice_ns(p);
 	wl_exact_note(p, c, wl_exact_key_of(t), wl_llc_first(p, cpu));
 	wl_wrote_cpu(p, cpu);
 
@@ -162,6 +187,8 @@ WL_INLINE void wl_exact_enqueue(struct wl_policy *p, struct wl_task *t, u32 to,
 	pair.b = wl_exact_curr(c);
 	out->preempt = wl_exact_is_ahead(p, &pair, wl_llc_first(p, cpu),
 					 p->params.tick_ns / WL_EXACT_PREEMPT_DIV);
+	if (out->preempt)
+		wl_write_once(c->exact.spared, 0);
 }
 
 WL_INLINE void wl_exact_running(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
@@ -189,6 +216,7 @@ WL_INLINE void wl_exact_running(struct wl_policy *p, struct wl_task *t, u32 cpu,
 	t->slice_used_ns = 0;
 	t->entity.lag = t->entity.vtime - clock;
 	wl_write_once(c->exact.curr_slot, t->group);
+	wl_write_once(c->exact.spared, 1);
 	wl_write_once(c->queue.curr_weight, t->weight);
 	wl_write_once(c->queue.curr_vtime, t->entity.vtime);
 	wl_write_once(c->queue.curr_start_ns, now_ns);
@@ -354,7 +382,7 @@ WL_FN int wl_exact_tick(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 	/* This comes first, because what a group is held to depends on its newest sums. */
 	wl_exact_sum(p, t->group, cpu, now_ns, reads);
 	wl_exact_charge(p, t, now_ns);
-	t->slice_ns = p->params.tick_ns;
+	t->slice_ns = wl_exact_slice_ns(p);
 	wl_exact_follow_clocks(p, cpu, reads);
 	c->exact.best = wl_exact_key_of(t);
 	if (wl_read_once(c->nr_queued)) {
@@ -392,7 +420,9 @@ WL_FN int wl_exact_tick(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 		/* No task may go straight to this CPU before it has pulled. */
 		wl_write_once(c->balance_marked, wl_all_levels(p));
 	}
-	return found || local;
+	if (found || t->slice_used_ns >= wl_exact_slice_ns(p))
+		wl_write_once(c->exact.spared, 0);
+	return found || (local && !wl_exact_still_spared(c));
 }
 
 /* ------------------------------------------------------------------ dispatch and pulls */
@@ -446,7 +476,7 @@ WL_INLINE void wl_exact_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns,
 	out->cpu = cpu;
 	out->what = WL_DISPATCH_OWN;
 	out->pick = WL_PICK_LAST;
-	out->keep_slice_ns = p->params.tick_ns;
+	out->keep_slice_ns = wl_exact_slice_ns(p);
 	c->exact.pull_from = 0;
 	wl_write_once(c->balance_marked, 0);
 	if (is_idle) {
@@ -460,6 +490,7 @@ WL_INLINE void wl_exact_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns,
 		}
 	}
 	if (found >= 0) {
+		wl_write_once(c->exact.spared, 0);
 		out->what = WL_DISPATCH_PULL;
 		out->why = is_idle ? WL_BALANCE_NEWLY_IDLE : WL_BALANCE_PERIODIC;
 		out->cpu = found;
@@ -470,12 +501,16 @@ WL_INLINE void wl_exact_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns,
 	if (wl_level_of(p, p->topo.llc_level)->nr_doms > 1)
 		wl_exact_count_walk(c, &out->reads);
 	c->exact.has_first = 0;
-	if (wl_wait_excess_ns(p, cpu, now_ns) > 0 || wl_exact_is_mixed(c))
+	if (wl_wait_excess_ns(p, cpu, now_ns) > 0) {
+		wl_write_once(c->exact.spared, 0);
 		c->wait.walk = WL_WALK_ASKED;
-	else if (!wl_read_once(c->nr_running))
+	} else if (!wl_exact_still_spared(c) && wl_exact_is_mixed(c)) {
+		c->wait.walk = WL_WALK_ASKED;
+	} else if (!wl_read_once(c->nr_running)) {
 		out->pick = WL_PICK_HEAD; /* the queue has the order of v */
-	else
+	} else {
 		out->pick = WL_PICK_LAST_OF_TWO;
+	}
 	c->exact.has_best = wl_read_once(c->nr_running) ? WL_EXACT_RUNS : 0;
 	c->exact.best = wl_exact_curr(c);
 }
@@ -499,7 +534,7 @@ WL_INLINE void wl_exact_move(struct wl_policy *p, struct wl_task *t, const struc
 		wl_wait_joins(p, t, in->cpu);
 		wl_exact_pulled(p, t->group, from, in->cpu);
 		d->max_tasks = 0;
-		t->slice_ns = p->params.tick_ns;
+		t->slice_ns = wl_exact_slice_ns(p);
 		out->move = 1;
 		out->slice_ns = t->slice_ns;
 		out->key = t->entity.vtime;
@@ -525,10 +560,11 @@ WL_INLINE u32 wl_exact_walk(struct wl_policy *p, struct wl_cpu *c, struct wl_exa
 			    u32 starves, u32 llc)
 {
 	u32 has_best = wl_get(c->exact.has_best);
+	u32 stays = has_best == WL_EXACT_STARVES ||
+		    (has_best == WL_EXACT_RUNS && wl_read_once(c->exact.spared));
 	struct wl_exact_pair pair = {.a = key, .b = wl_exact_seen(&c->exact.best)};
 
-	if (!starves &&
-	    (has_best == WL_EXACT_STARVES || (has_best && wl_exact_ahead(p, &pair, llc) <= 0))) {
+	if (!starves && (stays || (has_best && wl_exact_ahead(p, &pair, llc) <= 0))) {
 		wl_exact_note(p, c, key, llc);
 		return 0;
 	}

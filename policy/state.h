@@ -174,6 +174,7 @@ struct wl_exact_cpu {
 	struct wl_exact_key first; /* the first task that waits, as far as is known */
 	u32 has_first;
 	u32 curr_slot;		  /* group of the running task, whose v is in curr_vtime */
+	u32 spared;		  /* 1: the running task has its slice: groups_exact.h, `spare` */
 	struct wl_exact_key best; /* the first task that a walk over the queue has found */
 	u32 has_best;		  /* WL_EXACT_RUNS, .. */
 	u32 pull_from;		  /* 1 + the CPU from which the next dispatch pulls; 0: none */

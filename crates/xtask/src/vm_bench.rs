@@ -407,7 +407,7 @@ fn time_table(samples: &[Sample]) -> Result<String> {
         let idle_percent = |at: usize| Ok::<f64, anyhow::Error>(quotient(at + 4, at)? * 1e6 * 100.0 / 2.0);
         writeln!(
             out,
-            "| {} | {} | {} | {:.2}; {:.2} | {:.3}; {:.3} | {:.1}; {:.1} | {} | {} |",
+            "| {} | {} | {} | {:.4}; {:.4} | {:.4}; {:.4} | {:.1}; {:.1} | {} | {} |",
             title(spec),
             ratio(&time)?,
             time.len(),
@@ -594,7 +594,7 @@ mod tests {
             "latency p 1 4 2".into(),
         ];
         let time = time_table(&lines.each_ref().map(|line| sample(line))).unwrap();
-        let row = "| `p` | 2.000 [2.000, 2.000] | 2 | 0.10; 0.20 | 0.300; 0.100 | 25.0; 5.0 | 0.500 [0.500, 0.500] | 2 |\n";
+        let row = "| `p` | 2.000 [2.000, 2.000] | 2 | 0.1000; 0.2000 | 0.3000; 0.1000 | 25.0; 5.0 | 0.500 [0.500, 0.500] | 2 |\n";
         assert!(time.ends_with(row), "{time}");
         let shares = "shares p shares cpus=8 ms=5 eight=33.4 four=33.3 three=33.3 off=0.10 busy=99.9";
         let shares = shares_table(&[sample(shares)]).unwrap();

@@ -117,7 +117,7 @@ fn a_queue_of_one_group_tells_what_its_records_say() {
     let mut runs = running(&mut host, 1, 0);
     let mut tasks = [queued(&mut host, 1, 0), queued(&mut host, 1, 0)];
     tasks[1].entity.vtime += MS;
-    for ran_ms in [0, 1] {
+    for ran_ms in [0, 2] {
         host.policy.tick(0, Some(&mut runs), ran_ms * MS);
         assert_eq!(host.policy.dispatch(0, MS).pick(), Pick::LastOfTwo);
         let asked = tasks.each_mut().map(|task| host.policy.may_run(task, 0, MS).run == 1);
@@ -148,6 +148,35 @@ fn a_task_that_has_just_begun_to_run_is_preempted() {
     let mut a = host.task(1024);
     a.entity.lag = -(4 * MS as i64);
     assert_eq!(host.policy.enqueue(&mut a, 0, EnqueueWhy::Wakeup, 10_000).preempt, 1);
+}
+
+/// A task of group 1 runs, and two more of its group wait: the tick after 1 ms spares it, and the one after 2 ms, which
+/// is more than a slice of 1.5 ms, does not. It is not spared beside a single one, beside a task of group 2, after a
+/// wake-up that preempts, and after a yield.
+#[test]
+fn a_tick_spares_a_task_among_its_own_group_for_a_slice() {
+    type Then = fn(&mut Host, &mut Task);
+    let wakes_behind = |host: &mut Host, runs: &mut Task| {
+        host.policy.tick(0, Some(runs), MS / 2);
+        let mut wakee = host.task(1024);
+        host.policy.task_group(&mut wakee, 1, 0);
+        assert_eq!(host.policy.enqueue(&mut wakee, 0, EnqueueWhy::Wakeup, MS / 2).preempt, 1);
+    };
+    let cases: [(&[u32], Then, [u32; 2]); 5] = [
+        (&[1, 1], |_, _| (), [0, 1]),
+        (&[1], |_, _| (), [1, 1]),
+        (&[1, 2], |_, _| (), [1, 1]),
+        (&[1, 1], wakes_behind, [1, 1]),
+        (&[1, 1], |host, runs| host.policy.yields(runs, 0, 0), [1, 1]),
+    ];
+    for (case, (waiting, then, resched)) in cases.into_iter().enumerate() {
+        let mut host = two_groups(1024, 1024);
+        let mut runs = running(&mut host, 1, 0);
+        let _wait: Vec<Task> = waiting.iter().map(|&slot| queued(&mut host, slot, 0)).collect();
+        then(&mut host, &mut runs);
+        let ticks = [1, 2].map(|ms| host.policy.tick(0, Some(&mut runs), ms * MS).resched);
+        assert_eq!(ticks, resched, "case {case}");
+    }
 }
 
 /// A waits on CPU 0 behind B; the tick is CPU 1's, which runs B too: A, 2 ms behind B, is worth a pull, and moves.
