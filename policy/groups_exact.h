@@ -250,6 +250,12 @@ WL_INLINE void wl_exact_stopping(struct wl_policy *p, struct wl_task *t, u64 now
 	wl_exact_place_from(p, t, &at, WL_PLACE_RUNNING, now, now_ns);
 }
 
+/* The running task of cpu gives it up: a pick decides, and that may be for the same task again. */
+WL_INLINE void wl_exact_yield(struct wl_policy *p, u32 cpu)
+{
+	wl_write_once(wl_cpu_of(p, cpu)->exact.spared, 0);
+}
+
 WL_INLINE void wl_exact_leave(struct wl_policy *p, struct wl_task *t, u64 now_ns)
 {
 	wl_exact_charge(p, t, now_ns);
@@ -420,7 +426,7 @@ WL_FN int wl_exact_tick(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 		/* No task may go straight to this CPU before it has pulled. */
 		wl_write_once(c->balance_marked, wl_all_levels(p));
 	}
-	if (found || t->slice_used_ns >= wl_exact_slice_ns(p))
+	if (found || t->slice_used_ns >= t->slice_ns)
 		wl_write_once(c->exact.spared, 0);
 	return found || (local && !wl_exact_still_spared(c));
 }

@@ -278,8 +278,9 @@ struct wl_params {
 	u32 push;	 /* enum wl_push_axis */
 	u32 fork;	 /* enum wl_fork_axis */
 	/* tunables: the kernel's sysctls of these names, scaled by 1 + log2(min(CPUs, 8)) */
-	u64 latency_ns;		/* the time in which each runnable task of a CPU runs once */
-	u64 min_granularity_ns; /* the shortest slice; with queue=fair.. the length of every slice */
+	u64 latency_ns; /* the time in which each runnable task of a CPU runs once */
+	/* the shortest slice; with queue=fair.. every slice; groups=exact: within a group */
+	u64 min_granularity_ns;
 	u64 wakeup_granularity_ns; /* how far behind a waking task must be to preempt */
 	u64 migration_cost_ns;	   /* a CPU whose mean idle period is shorter does not pull */
 	u64 shares_min_ns;	   /* groups=shares: the wait after a pass that changed a weight */

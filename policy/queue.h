@@ -71,7 +71,7 @@ WL_INLINE void wl_queue_sleep(struct wl_policy *p, struct wl_task *t, u64 now_ns
 WL_INLINE void wl_queue_yield(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
 {
 	if (wl_order(p) == WL_ORDER_EXACT)
-		wl_write_once(wl_cpu_of(p, cpu)->exact.spared, 0);
+		wl_exact_yield(p, cpu);
 	else if (wl_order(p) == WL_ORDER_FAIR)
 		wl_fair_yield(p, t, cpu, now_ns);
 }
