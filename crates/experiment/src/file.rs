@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
+use toml::value::Datetime;
 use wakelab_sim::HostProfile;
 
 use crate::error::ExperimentError;
@@ -33,6 +34,8 @@ pub struct Experiment {
     pub mechanism: String,
     /// Why some rows have the wrong sign, and what else does not fit.
     pub misses: String,
+    /// Date of the run of whose figures `misses` speaks.
+    pub misses_of: Option<Datetime>,
     /// Templates with names of parameters, which each row fills in.
     pub(crate) templates: Templates,
     /// The kernel model that runs the policies.
@@ -161,6 +164,7 @@ struct ExperimentFile {
     mechanism: String,
     #[serde(default)]
     misses: String,
+    misses_of: Option<Spanned<Datetime>>,
     machine: Spanned<String>,
     #[serde(default = "mainline")]
     host: HostProfile,
@@ -321,6 +325,11 @@ impl Experiment {
         if !(1..=10_000).contains(&seeds.value) {
             return source.fail(seeds.line, format!("seeds = {}; expected 1 to 10000", seeds.value));
         }
+        let misses_of = read.misses_of.map(|date| source.at(date));
+        if let Some(date) = misses_of.as_ref().filter(|date| date.value.time.is_some()) {
+            return source
+                .fail(date.line, format!("misses_of = {}; expected a date such as 2026-11-28", date.value));
+        }
         let params = words(read.params);
         let fitted = source.fitted(read.fitted, &params)?;
         let mut experiment = Experiment {
@@ -331,6 +340,7 @@ impl Experiment {
             text: read.text.trim().to_owned(),
             mechanism: read.mechanism.trim().to_owned(),
             misses: read.misses.trim().to_owned(),
+            misses_of: misses_of.map(|date| date.value),
             templates,
             host: read.host,
             limit_s: read.limit_s,

@@ -101,6 +101,10 @@ fn what_is_wrong_is_told_with_its_line() {
     let cases = [
         (with("title = \"t\"", "title = 1"), "mine.toml:1: invalid type: integer `1`, expected a string"),
         (with("seeds = 3", "seeds = 0"), "mine.toml:8: seeds = 0; expected 1 to 10000"),
+        (
+            with("seeds = 3", "seeds = 3\nmisses_of = 2026-11-28T10:00:00"),
+            "mine.toml:9: misses_of = 2026-11-28T10:00:00; expected a date such as 2026-11-28",
+        ),
         (with("title = \"t\"\n", ""), "mine.toml:1: missing field `title`"),
         (with("text = \"x\"", "txt = \"x\""), "mine.toml:2: unknown field `txt`"),
         (

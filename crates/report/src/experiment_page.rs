@@ -77,7 +77,8 @@ impl ExperimentResult<'_> {
             ));
         }
         if !experiment.misses.is_empty() {
-            out.push_str(&format!("\n*What does not fit.* {}\n", experiment.misses));
+            let of = experiment.misses_of.map(|date| format!(" (in the run of {date})")).unwrap_or_default();
+            out.push_str(&format!("\n*What does not fit{of}.*\n{}\n", experiment.misses));
         }
         out
     }

@@ -16,6 +16,7 @@ const FILE: &str = r#"title = "by hand"
 text = "two seeds"
 mechanism = "prose of the mechanism"
 misses = "prose of the misses"
+misses_of = 2026-11-28
 machine = "smp-8"
 workload = "pingpong:pairs={pairs}"
 policy_before = "linux-4.15"
@@ -298,7 +299,7 @@ fn text_and_page_show_what_there_is() {
     for part in [
         "## by hand\n\ntwo seeds\n",
         "prose of the mechanism\n",
-        "*What does not fit.* prose of the misses\n",
+        "*What does not fit (in the run of 2026-11-28).*\nprose of the misses\n",
         "Negative controls, each by its last run: 0 of 2 hold.\n",
         // 1,000 decisions' worth of time cannot change by more than the reasons, which change wholly.
         "idle-core 100.00 to 0.00, target-idle 0.00 to 100.00 (% of placement decisions)",

@@ -14,6 +14,9 @@ const ALL: &str = "\n## All experiments together\n";
 const SECTION: &str = "\n## ";
 /// Begins the line of a section that says when it was run.
 const RUN_ON: &str = "Run on ";
+/// Begins the date of the run that a section's text of misses speaks of (crates/report/src/experiment_page.rs).
+const MISSES: &str = "\n*What does not fit";
+const MISSES_OF: &str = " (in the run of ";
 
 #[derive(Args)]
 pub(crate) struct ExperimentsArgs {
@@ -52,6 +55,11 @@ pub(crate) fn run(args: &ExperimentsArgs) -> Result<()> {
     } else {
         renewed(&old, &new, Some(&today()?))?
     };
+    for title in outdated(&page)? {
+        println!(
+            "experiments: what does not fit in `{title}` is told of another run; read it again, and set misses_of"
+        );
+    }
     fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))?;
     println!("experiments: wrote {} and {}", path.display(), results.display());
     Ok(())
@@ -75,6 +83,25 @@ fn sections(page: &str) -> Result<(&str, Vec<&str>)> {
 /// Returns the title of a section.
 fn title(section: &str) -> &str {
     section[SECTION.len()..].lines().next().unwrap_or_default()
+}
+
+/// Returns the date that stands behind a word, to the end of the date.
+fn date_after<'a>(text: &'a str, word: &str) -> Option<&'a str> {
+    let at = text.find(word)? + word.len();
+    let end = text[at..].find(|char: char| !char.is_ascii_digit() && char != '-').unwrap_or(text.len() - at);
+    Some(&text[at..at + end])
+}
+
+/// Returns the titles of the sections whose text of misses speaks of another run than that of their figures.
+fn outdated(page: &str) -> Result<Vec<&str>> {
+    let is_outdated = |section: &str| {
+        let misses = section.find(MISSES).map(|at| &section[at + MISSES.len()..]);
+        misses.is_some_and(|misses| {
+            let of = misses.starts_with(MISSES_OF).then(|| date_after(misses, MISSES_OF));
+            of.flatten() != date_after(section, RUN_ON)
+        })
+    };
+    Ok(sections(page)?.1.into_iter().filter(|section| is_outdated(section)).map(title).collect())
 }
 
 /// Returns a section with a line below its title that says when it was run.
@@ -117,6 +144,20 @@ mod tests {
 
     fn page(head: &str, sections: &[&str]) -> String {
         format!("{head}\n{ALL}\nscore of {head}\n{}", sections.concat())
+    }
+
+    #[test]
+    fn texts_of_misses_speak_of_the_last_run() {
+        let section = |run: &str, misses: &str| {
+            page("p", &[&format!("\n## A\n\nRun on {run}.\n\na\n\n*What does not fit{misses}.* All.\n")])
+        };
+        let of = " (in the run of 2026-11-28)";
+        assert_eq!(outdated(&section("2026-11-28", of)).unwrap(), [""; 0]);
+        assert_eq!(outdated(&section("2026-11-29", of)).unwrap(), ["A"]);
+        assert_eq!(outdated(&section("2026-11-28", "")).unwrap(), ["A"]);
+        assert_eq!(outdated(&page("p", &["\n## A\n\nRun on 2026-11-28.\n\na\n"])).unwrap(), [""; 0]);
+        let ours = fs::read_to_string(root().join("docs/results/experiments.md")).unwrap();
+        assert_eq!(outdated(&ours).unwrap(), [""; 0]);
     }
 
     #[test]
