@@ -14,8 +14,9 @@ const ALL: &str = "\n## All experiments together\n";
 const SECTION: &str = "\n## ";
 /// Begins the line of a section that says when it was run.
 const RUN_ON: &str = "Run on ";
-/// Begins the date of the run that a section's text of misses speaks of (crates/report/src/experiment_page.rs).
+/// Begins a section's text of misses (crates/report/src/experiment_page.rs).
 const MISSES: &str = "\n*What does not fit";
+/// Stands between that and the date of the run that the text speaks of.
 const MISSES_OF: &str = " (in the run of ";
 
 #[derive(Args)]
@@ -85,21 +86,17 @@ fn title(section: &str) -> &str {
     section[SECTION.len()..].lines().next().unwrap_or_default()
 }
 
-/// Returns the date that stands behind a word, to the end of the date.
-fn date_after<'a>(text: &'a str, word: &str) -> Option<&'a str> {
-    let at = text.find(word)? + word.len();
-    let end = text[at..].find(|char: char| !char.is_ascii_digit() && char != '-').unwrap_or(text.len() - at);
-    Some(&text[at..at + end])
+/// Returns the date with which a text begins.
+fn date(text: &str) -> Option<&str> {
+    text.split(|char: char| !char.is_ascii_digit() && char != '-').next()
 }
 
 /// Returns the titles of the sections whose text of misses speaks of another run than that of their figures.
 fn outdated(page: &str) -> Result<Vec<&str>> {
     let is_outdated = |section: &str| {
-        let misses = section.find(MISSES).map(|at| &section[at + MISSES.len()..]);
-        misses.is_some_and(|misses| {
-            let of = misses.starts_with(MISSES_OF).then(|| date_after(misses, MISSES_OF));
-            of.flatten() != date_after(section, RUN_ON)
-        })
+        let Some((figures, misses)) = section.split_once(MISSES) else { return false };
+        let run = figures.split_once(RUN_ON).and_then(|(_, rest)| date(rest));
+        run != misses.strip_prefix(MISSES_OF).and_then(date)
     };
     Ok(sections(page)?.1.into_iter().filter(|section| is_outdated(section)).map(title).collect())
 }
