@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `cargo xtask experiments`: runs published experiments in full and writes docs/results/experiments.md, and what the
 //! rows came to into experiments/results.tsv. With names it renews their sections only; each says when it was run.
+//! Words that changed without a run are copied by experiment_texts.rs.
 
 use std::fs;
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::command::{cargo, output, root, run as run_command, today};
+use crate::experiment_texts;
 
 /// The sections of experiments begin after this one.
 const ALL: &str = "\n## All experiments together\n";
 const SECTION: &str = "\n## ";
 /// Begins the line of a section that says when it was run.
-const RUN_ON: &str = "Run on ";
+pub(crate) const RUN_ON: &str = "Run on ";
 /// Begins a section's text of misses (crates/report/src/experiment_page.rs).
-const MISSES: &str = "\n*What does not fit";
+pub(crate) const MISSES: &str = "\n*What does not fit";
 /// Stands between that and the date of the run that the text speaks of.
-const MISSES_OF: &str = " (in the run of ";
+pub(crate) const MISSES_OF: &str = " (in the run of ";
 
 #[derive(Args)]
 pub(crate) struct ExperimentsArgs {
@@ -33,9 +36,19 @@ pub(crate) struct ExperimentsArgs {
     /// Draws of the model's figures: only learns how far rows may be off, and leaves all sections as they are
     #[arg(long, value_name = "DRAWS")]
     uncertainty: Option<u32>,
+    /// Run nothing: copy the words of all files, which explain figures, to the page
+    #[arg(long, conflicts_with_all = ["names", "seeds", "threads", "uncertainty"])]
+    texts: bool,
 }
 
 pub(crate) fn run(args: &ExperimentsArgs) -> Result<()> {
+    let path = root().join("docs/results/experiments.md");
+    let old = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    if args.texts {
+        write(&path, &experiment_texts::renewed(&old)?)?;
+        println!("experiments: wrote the words of {}", path.display());
+        return Ok(());
+    }
     let results = root().join("experiments/results.tsv");
     let mut command = cargo();
     command.args(["run", "--release", "--quiet", "--package", "wakelab-cli", "--", "experiments"]);
@@ -47,8 +60,6 @@ pub(crate) fn run(args: &ExperimentsArgs) -> Result<()> {
         }
     }
     let new = String::from_utf8(output(&mut command)?).context("wakelab writes UTF-8")?;
-    let path = root().join("docs/results/experiments.md");
-    let old = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let page = if args.uncertainty.is_some() {
         renewed(&old, &new, None)?
     } else if args.names.is_empty() {
@@ -56,18 +67,23 @@ pub(crate) fn run(args: &ExperimentsArgs) -> Result<()> {
     } else {
         renewed(&old, &new, Some(&today()?))?
     };
-    for title in outdated(&page)? {
-        println!(
-            "experiments: what does not fit in `{title}` is told of another run; read it again, and set misses_of"
-        );
-    }
-    fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))?;
+    write(&path, &page)?;
     println!("experiments: wrote {} and {}", path.display(), results.display());
     Ok(())
 }
 
+/// Writes the page, and names what is to be read again.
+fn write(path: &Path, page: &str) -> Result<()> {
+    for title in outdated(page)? {
+        println!(
+            "experiments: what does not fit in `{title}` is told of another run; read it again, and set misses_of"
+        );
+    }
+    fs::write(path, page).with_context(|| format!("cannot write {}", path.display()))
+}
+
 /// Splits a page into what stands before the sections of experiments, and these.
-fn sections(page: &str) -> Result<(&str, Vec<&str>)> {
+pub(crate) fn sections(page: &str) -> Result<(&str, Vec<&str>)> {
     let Some(all) = page.find(ALL) else { bail!("a page without the section of all experiments") };
     let after = all + ALL.len();
     let begin = page[after..].find(SECTION).map_or(page.len(), |at| after + at);
@@ -82,7 +98,7 @@ fn sections(page: &str) -> Result<(&str, Vec<&str>)> {
 }
 
 /// Returns the title of a section.
-fn title(section: &str) -> &str {
+pub(crate) fn title(section: &str) -> &str {
     section[SECTION.len()..].lines().next().unwrap_or_default()
 }
 

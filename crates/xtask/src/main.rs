@@ -6,6 +6,7 @@
 mod clang;
 mod command;
 mod docs;
+mod experiment_texts;
 mod experiments;
 mod fuzz;
 #[cfg(test)]

@@ -305,6 +305,27 @@ fn ticks_look_at_each_cpu_in_turn() {
     }
 }
 
+/// An LLC of four CPUs or fewer: each tick finds what waits anywhere in it. There are two such LLCs, or it is all there
+/// is.
+#[test]
+fn a_tick_looks_at_all_of_a_small_llc() {
+    for (nodes, cores) in [(1, 2), (1, 3), (1, 4), (2, 2), (2, 4)] {
+        for other in 1..cores {
+            let mut host =
+                Host::new(policy_with_groups("linux-4.15+groups=exact", &machine(nodes, None, cores, 1), 2));
+            host.policy.group_init(1, 0, 1024);
+            host.policy.group_init(2, 0, 1024);
+            let mut a = running(&mut host, 1, 0);
+            let _other = running(&mut host, 1, other);
+            assert_eq!(host.policy.tick(0, Some(&mut a), MS).resched, 0, "nothing waits yet");
+            let _b = queued(&mut host, 2, other);
+            host.now_ns = 20 * MS;
+            assert_eq!(host.policy.tick(0, Some(&mut a), host.now_ns).resched, 1, "{cores} CPUs: {other}");
+            assert_eq!(host.policy.dispatch(0, host.now_ns).cpu as u32, other);
+        }
+    }
+}
+
 /// One LLC of 4 CPUs, a task on each. A real-time task takes CPU 0 from a task that has received 5 s more than all
 /// others. It is not behind anybody, so no tick finds it worth a pull; but CPU 1 is asked to pull it, which its tick
 /// does not forget, and after a second it comes.
