@@ -334,50 +334,34 @@ WL_INLINE u32 wl_exact_next(struct wl_policy *p, u32 cpu, u32 level, u32 at)
 	return wl_entry(lv->cpus, first + (span ? (cpu + at) % span : 0));
 }
 
-/* Which CPUs a tick probes, in this order. */
-struct wl_exact_probes {
-	u32 first, span; /* where the CPUs of the LLC are in its level, and how many there are */
-	u32 own;	 /* the place of the CPU itself among them */
-	u32 all;	 /* 1: each other CPU of the LLC is probed */
-	u32 near, nr;	 /* probes in the LLC, and all */
-};
-
-WL_INLINE struct wl_exact_probes wl_exact_probes(struct wl_policy *p, u32 cpu)
+/*
+ * The CPU that cpu's tick probes i-th, which can be cpu itself; WL_CPU_NONE after the last. In an
+ * LLC of few CPUs that is each other one. Else there are two counters, because a single one would
+ * advance four steps at a time and reach only every fourth CPU. This is a function, because the
+ * stack of the tick's probes has no room for what it needs.
+ */
+WL_FN int wl_exact_probed(struct wl_policy *p WL_ARG, u32 cpu, u32 i)
 {
 	struct wl_level *lv = wl_level_of(p, p->topo.llc_level);
-	u32 dom = wl_entry(lv->dom_of, cpu);
-	struct wl_exact_probes probes = {.first = wl_entry(lv->first, dom),
-					 .span = wl_entry(lv->weight, dom)};
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	u32 dom = wl_entry(lv->dom_of, cpu), first = wl_entry(lv->first, dom);
+	u32 others = wl_entry(lv->weight, dom) - 1, all = others <= WL_EXACT_PROBES, probe;
+	u32 near = all ? others : WL_EXACT_PROBES;
 
-	probes.own = wl_entry(lv->pos, cpu) - probes.first;
-	probes.all = probes.span - 1 <= WL_EXACT_PROBES;
-	probes.near = probes.all ? probes.span - 1 : WL_EXACT_PROBES;
-	probes.nr = probes.near + !(probes.all && lv->nr_doms == 1);
-	return probes;
-}
-
-/*
- * The CPU that cpu's tick probes i-th; it can be cpu itself. Where not all are probed, there are
- * two counters, because a single one would advance four steps at a time and reach only every fourth
- * CPU.
- */
-WL_INLINE u32 wl_exact_probed(struct wl_policy *p, struct wl_cpu *c, u32 cpu,
-			      const struct wl_exact_probes *probes, u32 i)
-{
-	u32 llc_level = p->topo.llc_level, at;
-
-	if (i >= probes->near) {
-		at = wl_get(c->exact.probe_far) + 1;
-		c->exact.probe_far = at;
-		return wl_exact_next(p, cpu, p->topo.nr_levels - 1, at);
+	if (i > near || (i == near && all && lv->nr_doms == 1))
+		return WL_CPU_NONE;
+	if (i == near) {
+		probe = wl_get(c->exact.probe_far) + 1;
+		c->exact.probe_far = probe;
+		return wl_exact_next(p, cpu, p->topo.nr_levels - 1, probe);
 	}
-	if (probes->all) {
-		at = wl_wrap(probes->own + 1 + i, probes->span);
-		return wl_entry(wl_level_of(p, llc_level)->cpus, probes->first + at);
+	if (all) {
+		probe = wl_wrap(wl_entry(lv->pos, cpu) - first + 1 + i, others + 1);
+		return wl_entry(lv->cpus, first + probe);
 	}
-	at = wl_get(c->exact.probe) + 1;
-	c->exact.probe = at;
-	return wl_exact_next(p, cpu, llc_level, at);
+	probe = wl_get(c->exact.probe) + 1;
+	c->exact.probe = probe;
+	return wl_exact_next(p, cpu, p->topo.llc_level, probe);
 }
 
 /* Notes whether tasks wait in other LLCs than this one. */
@@ -426,9 +410,9 @@ WL_FN int wl_exact_tick(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 			struct wl_reads *reads WL_ARG)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
-	struct wl_exact_probes probes = wl_exact_probes(p, cpu);
 	struct wl_exact_pair pair;
-	u32 i, other, found = 0, local = 0;
+	u32 i, found = 0, local = 0;
+	int other;
 
 	if (t->place != WL_PLACE_RUNNING || t->cpu != (s32)cpu)
 		return 0;
@@ -449,9 +433,9 @@ WL_FN int wl_exact_tick(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 			c->exact.best = wl_exact_seen(&c->exact.first);
 	}
 	wl_for (i, 0, WL_EXACT_PROBES + 1) {
-		if (i >= probes.nr)
+		other = wl_exact_probed(p, cpu, i);
+		if (other < 0)
 			break;
-		other = wl_exact_probed(p, c, cpu, &probes, i);
 		if (wl_exact_probe(p, cpu, other, now_ns, reads)) {
 			found = other + 1;
 			break;
