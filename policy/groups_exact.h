@@ -20,14 +20,14 @@
  *		of a tick of its CPU time; however recently that one began to run. If it were spared
  *		at first, a task that sleeps for less than that beside one that computes would wait
  *		for a tick each time.
- *   pull	A tick probes WL_EXACT_PROBES CPUs of the LLC, each in turn, and one CPU of the
- *		whole machine, each in turn. If the first task that waits there is behind all tasks
- *		of this CPU by more than WL_EXACT_PULL_TICKS ticks of its CPU time (the hysteresis),
- *		this CPU pulls the first task of that queue that is so far behind, and runs it. A
- *		CPU that is about to go idle pulls from the next CPU where a task waits, and a tick
- *		on a CPU where a task waits kicks an idle CPU, as in balance.h. A CPU that is asked
- *		to pull from a taken one (taken.h) also pulls an overdue task. Loads are not
- *		balanced.
+ *   pull	A tick probes WL_EXACT_PROBES CPUs of the LLC, each in turn, or all others of it if
+ *		they are no more; and one CPU of the whole machine, each in turn, unless those were
+ *		all others there are. If the first task that waits there is behind all tasks of this
+ *		CPU by more than WL_EXACT_PULL_TICKS ticks of its CPU time (the hysteresis), this
+ *		CPU pulls the first task of that queue that is so far behind, and runs it. A CPU
+ *		that is about to go idle pulls from the next CPU where a task waits, and a tick on a
+ *		CPU where a task waits kicks an idle CPU, as in balance.h. A CPU that is asked to
+ *		pull from a taken one (taken.h) also pulls an overdue task. Loads are not balanced.
  *
  * Example: CPU 0 runs B while A waits there; CPU 1 runs B. v is 10 ms for A and 12 ms for B, both
  * with 1024 shares. At its tick CPU 0 picks A. If CPU 0 ran C with v of 9 ms instead, A would go on
@@ -334,6 +334,16 @@ WL_INLINE u32 wl_exact_next(struct wl_policy *p, u32 cpu, u32 level, u32 at)
 	return wl_entry(lv->cpus, first + (span ? (cpu + at) % span : 0));
 }
 
+/* The CPU of the whole machine to look at next, in turn. */
+WL_INLINE u32 wl_exact_next_far(struct wl_policy *p, u32 cpu)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	u32 at = wl_get(c->exact.probe_far) + 1;
+
+	c->exact.probe_far = at;
+	return wl_exact_next(p, cpu, p->topo.nr_levels - 1, at);
+}
+
 /*
  * The CPU that cpu's tick probes i-th, which can be cpu itself; WL_CPU_NONE after the last. In an
  * LLC of few CPUs that is each other one. Else there are two counters, because a single one would
@@ -350,11 +360,8 @@ WL_FN int wl_exact_probed(struct wl_policy *p WL_ARG, u32 cpu, u32 i)
 
 	if (i > near || (i == near && all && lv->nr_doms == 1))
 		return WL_CPU_NONE;
-	if (i == near) {
-		probe = wl_get(c->exact.probe_far) + 1;
-		c->exact.probe_far = probe;
-		return wl_exact_next(p, cpu, p->topo.nr_levels - 1, probe);
-	}
+	if (i == near)
+		return wl_exact_next_far(p, cpu);
 	if (all) {
 		probe = wl_wrap(wl_entry(lv->pos, cpu) - first + 1 + i, others + 1);
 		return wl_entry(lv->cpus, first + probe);
@@ -459,14 +466,11 @@ WL_FN int wl_exact_tick(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 /* A CPU that is about to go idle looks for a queue, from the last one that it found on. */
 WL_FN int wl_exact_find_queue(struct wl_policy *p WL_ARG, u32 cpu, struct wl_reads *reads WL_ARG)
 {
-	struct wl_cpu *c = wl_cpu_of(p, cpu);
-	u32 nr_cpus = p->topo.nr_cpus, top = p->topo.nr_levels - 1, i, other, probe;
+	u32 nr_cpus = p->topo.nr_cpus, i, other;
 	int found = WL_CPU_NONE;
 
 	wl_for (i, 0, nr_cpus) {
-		probe = wl_get(c->exact.probe_far) + 1;
-		c->exact.probe_far = probe;
-		other = wl_exact_next(p, cpu, top, probe);
+		other = wl_exact_next_far(p, cpu);
 		if (other == cpu)
 			continue;
 		wl_read_cpu(p, reads, other, wl_distance(p, cpu, other));

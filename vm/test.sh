@@ -594,12 +594,11 @@ shares() {
 
 # Three equal cgroups with 8, 4 and 3 spinners on 8 CPUs are due a third each. Then nested: of 8 CPUs x and y are due 4 each, x/a 1 and
 # x/b 3; with y at 300 x is due 2, y 6 of them: x/a a half, x/b 1.5.
-# `shares` and `task-weight` are of the kernels that had them. What was published of `shares` is 0.83 points, of groups without children.
-# Where the 15 tasks come to rest decides: if each of c has a CPU to itself, which no move improves, it is up to 4.2.
+# `shares` and `task-weight` are of the kernels that had them. What was published of `shares`, 0.83 points, is of groups without children.
 run_fair() {
     begin fair
     wrong=
-    for rule in "exact --within 0.2 $policy 0.2" 'shares --within 4.5 linux-2.6.24 4' 'task-weight --beyond 10 linux-2.6.24'; do
+    for rule in "exact --within 0.2 $policy 0.2" 'shares --within 0.83 linux-2.6.24 4' 'task-weight --beyond 10 linux-2.6.24'; do
         set -- $rule
         if ! start_loader --policy "$4" --groups "$1"; then
             failed "$1: $why"

@@ -33,6 +33,15 @@ pub(crate) fn root() -> PathBuf {
     path
 }
 
+/// The files of a folder whose names end in `.extension`, in the order of the alphabet.
+pub(crate) fn files_in(folder: &Path, extension: &str) -> Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?;
+    let mut all = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    all.retain(|path| path.extension().is_some_and(|end| end == extension));
+    all.sort();
+    Ok(all)
+}
+
 /// Where things that outlive a clone are kept: `$WAKELAB_CACHE`, or `~/.cache/wakelab`.
 pub(crate) fn cache() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("WAKELAB_CACHE") {

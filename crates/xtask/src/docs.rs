@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::command::{cargo, root, target_folder, text};
+use crate::command::{cargo, files_in, root, target_folder, text};
 use crate::picture::{self, PICTURE};
 
 const MARK: &str = "<!-- ";
@@ -87,12 +87,7 @@ fn picture_and_page() -> Result<(PathBuf, Vec<u8>, Vec<u8>)> {
 fn pages() -> Result<Vec<PathBuf>> {
     let mut pages = vec![root().join("README.md")];
     for folder in ["", "guide", "design", "results"] {
-        for entry in std::fs::read_dir(root().join("docs").join(folder))? {
-            let path = entry?.path();
-            if path.extension().is_some_and(|extension| extension == "md") {
-                pages.push(path);
-            }
-        }
+        pages.extend(files_in(&root().join("docs").join(folder), "md")?);
     }
     pages.sort();
     Ok(pages)

@@ -10,8 +10,8 @@ use std::fs;
 use anyhow::{Context, Result, ensure};
 use toml::{Table, Value};
 
-use crate::command::root;
-use crate::experiments::{MISSES, MISSES_OF, RUN_ON, sections, title};
+use crate::command::{files_in, root};
+use crate::experiments::{MISSES, MISSES_OF, dated_section, run_date, sections, title};
 
 /// Begins and ends a block of figures.
 const FIGURES: &str = "\n```text\n";
@@ -24,13 +24,9 @@ const CHANGES: &str = "\nWhat changed most, ";
 /// Returns the page with the words of all files in experiments/.
 pub(crate) fn renewed(page: &str) -> Result<String> {
     let mut files = Vec::new();
-    for entry in fs::read_dir(root().join("experiments")).context("cannot list experiments/")? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "toml") {
-            let text =
-                fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-            files.push(text.parse::<Table>().with_context(|| path.display().to_string())?);
-        }
+    for path in files_in(&root().join("experiments"), "toml")? {
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        files.push(text.parse::<Table>().with_context(|| path.display().to_string())?);
     }
     with_words(page, &files)
 }
@@ -52,16 +48,15 @@ fn words<'a>(file: &'a Table, key: &str) -> &'a str {
 }
 
 fn section_with_words(section: &str, file: &Table) -> Result<String> {
-    let (before, rest) = section.split_once(FIGURES).context("a section without figures")?;
+    let (_, rest) = section.split_once(FIGURES).context("a section without figures")?;
     let (figures, rest) = rest.split_once(FIGURES_END).context("figures without an end")?;
     let rest = rest.split(MISSES).next().unwrap_or_default();
     let (words_between, changes) = rest.split_at(rest.find(CHANGES).unwrap_or(rest.len()));
-    let run = before.lines().find(|line| line.starts_with(RUN_ON));
-    let mut out = format!("\n## {}\n", title(section));
-    if let Some(run) = run {
-        out.push_str(&format!("\n{run}\n"));
+    let mut out = format!("\n## {}\n\n{}\n", title(section), words(file, "text"));
+    if let Some(run) = run_date(section) {
+        out = dated_section(&out, run);
     }
-    out.push_str(&format!("\n{}\n{FIGURES}{figures}{FIGURES_END}", words(file, "text")));
+    out.push_str(&format!("{FIGURES}{figures}{FIGURES_END}"));
     if let Some(largest) = words_between.strip_prefix(LARGEST) {
         let line = largest.lines().next().unwrap_or_default();
         out.push_str(&format!("{LARGEST}{line}\n"));

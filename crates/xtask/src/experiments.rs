@@ -16,7 +16,7 @@ use crate::experiment_texts;
 const ALL: &str = "\n## All experiments together\n";
 const SECTION: &str = "\n## ";
 /// Begins the line of a section that says when it was run.
-pub(crate) const RUN_ON: &str = "Run on ";
+const RUN_ON: &str = "Run on ";
 /// Begins a section's text of misses (crates/report/src/experiment_page.rs).
 pub(crate) const MISSES: &str = "\n*What does not fit";
 /// Stands between that and the date of the run that the text speaks of.
@@ -107,18 +107,22 @@ fn date(text: &str) -> Option<&str> {
     text.split(|char: char| !char.is_ascii_digit() && char != '-').next()
 }
 
+/// Returns the date of a section's run.
+pub(crate) fn run_date(section: &str) -> Option<&str> {
+    section.lines().find_map(|line| line.strip_prefix(RUN_ON)).and_then(date)
+}
+
 /// Returns the titles of the sections whose text of misses speaks of another run than that of their figures.
 fn outdated(page: &str) -> Result<Vec<&str>> {
     let is_outdated = |section: &str| {
-        let Some((figures, misses)) = section.split_once(MISSES) else { return false };
-        let run = figures.split_once(RUN_ON).and_then(|(_, rest)| date(rest));
-        run != misses.strip_prefix(MISSES_OF).and_then(date)
+        let Some((_, misses)) = section.split_once(MISSES) else { return false };
+        run_date(section) != misses.strip_prefix(MISSES_OF).and_then(date)
     };
     Ok(sections(page)?.1.into_iter().filter(|section| is_outdated(section)).map(title).collect())
 }
 
 /// Returns a section with a line below its title that says when it was run.
-fn dated_section(section: &str, when: &str) -> String {
+pub(crate) fn dated_section(section: &str, when: &str) -> String {
     let end = SECTION.len() + title(section).len();
     format!("{}\n\n{RUN_ON}{when}.{}", &section[..end], &section[end..])
 }

@@ -148,13 +148,8 @@ pub(crate) fn run(args: &TruthArgs) -> Result<()> {
 /// The scripts of truth/ by name, or those that are asked for.
 fn scripts(names: &[String]) -> Result<Vec<PathBuf>> {
     let folder = command::root().join("truth");
-    let mut all: Vec<PathBuf> = std::fs::read_dir(&folder)?
-        .map(|entry| Ok(entry?.path()))
-        .collect::<Result<Vec<_>>>()?
-        .into_iter()
-        .filter(|path| path.extension().is_some_and(|end| end == "sh") && stem(path) != "lib")
-        .collect();
-    all.sort();
+    let mut all = command::files_in(&folder, "sh")?;
+    all.retain(|path| stem(path) != "lib");
     if let Some(unknown) = names.iter().find(|name| !all.iter().any(|path| stem(path) == **name)) {
         let known: Vec<String> = all.iter().map(|path| stem(path)).collect();
         bail!("no program {unknown}; expected one of {}", known.join(", "));

@@ -34,7 +34,7 @@ pub(crate) struct TestArgs {
     /// All steps in virtual time: slower, but independent of how busy this machine is.
     #[arg(long)]
     icount: bool,
-    /// Length of a measurement of the step `fair`, in the guest's time; its bounds hold from 20 s on.
+    /// Length of a measurement of the step `fair`, in the guest's time; shorter ones miss its bounds.
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 20_000)]
     fair_ms: u64,
     /// Length of the step `fuzz`.

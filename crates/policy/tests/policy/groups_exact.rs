@@ -22,7 +22,13 @@ fn running(host: &mut Host, slot: u32, cpu: u32) -> Task {
 
 /// Two CPUs and groups in slots 1 (A) and 2 (B) with these shares.
 fn two_groups(a: u32, b: u32) -> Host {
-    let mut host = Host::new(policy_with_groups("linux-4.15+groups=exact", &machine(1, None, 2, 1), 2));
+    two_groups_on(1, 2, a, b)
+}
+
+/// The same on a machine of `nodes` LLCs of `cores` CPUs each.
+fn two_groups_on(nodes: u32, cores: u32, a: u32, b: u32) -> Host {
+    let machine = machine(nodes, None, cores, 1);
+    let mut host = Host::new(policy_with_groups("linux-4.15+groups=exact", &machine, 2));
     host.policy.group_init(1, 0, a);
     host.policy.group_init(2, 0, b);
     host
@@ -288,10 +294,7 @@ fn ticks_look_at_each_cpu_in_turn() {
     for (nodes, cores) in [(2, 2), (4, 1), (2, 4), (4, 4), (3, 4)] {
         let nr_cpus = nodes * cores;
         for other in 1..nr_cpus {
-            let mut host =
-                Host::new(policy_with_groups("linux-4.15+groups=exact", &machine(nodes, None, cores, 1), 2));
-            host.policy.group_init(1, 0, 1024);
-            host.policy.group_init(2, 0, 1024);
+            let mut host = two_groups_on(nodes, cores, 1024, 1024);
             let mut a = running(&mut host, 1, 0);
             let _far = running(&mut host, 1, other);
             let _b = queued(&mut host, 2, other);
@@ -311,10 +314,7 @@ fn ticks_look_at_each_cpu_in_turn() {
 fn a_tick_looks_at_all_of_a_small_llc() {
     for (nodes, cores) in [(1, 2), (1, 3), (1, 4), (2, 2), (2, 4)] {
         for other in 1..cores {
-            let mut host =
-                Host::new(policy_with_groups("linux-4.15+groups=exact", &machine(nodes, None, cores, 1), 2));
-            host.policy.group_init(1, 0, 1024);
-            host.policy.group_init(2, 0, 1024);
+            let mut host = two_groups_on(nodes, cores, 1024, 1024);
             let mut a = running(&mut host, 1, 0);
             let _other = running(&mut host, 1, other);
             assert_eq!(host.policy.tick(0, Some(&mut a), MS).resched, 0, "nothing waits yet");
