@@ -19,6 +19,9 @@ use crate::refused;
 
 /// The range of counts that the command accepts.
 const SEEDS_MAX: u32 = 10_000;
+
+/// The most by which an experiment is made longer, as on the command line.
+const LONGER_MAX: u64 = 1000;
 /// Simulated nanoseconds after which a run is stopped, unless `limit_s` says otherwise.
 const LIMIT_NS: u64 = 600_000_000_000;
 const LIMIT_S_MAX: f64 = 100_000.0;
@@ -195,6 +198,14 @@ impl<'py> Options<'py> {
                 Err(refused(format!("uncertainty={draws}; expected a power of two from 8 to 16384")))
             }
             draws => Ok(draws),
+        }
+    }
+
+    /// By how much runs are longer than their experiment's file says.
+    pub(crate) fn longer(&mut self) -> PyResult<u64> {
+        match self.get("longer", 1)? {
+            times @ 1..=LONGER_MAX => Ok(times),
+            times => Err(refused(format!("longer={times}; expected a number from 1 to {LONGER_MAX}"))),
         }
     }
 

@@ -4,7 +4,7 @@
 use wakelab_experiment::{Case, ExperimentError, Plan};
 use wakelab_lab::{
     Draws, ExperimentDraws, ExperimentOutcomes, Runner, consecutive_seeds, draw_experiments,
-    plan_experiments, run_experiments,
+    lengthen_experiments, plan_experiments, run_experiments,
 };
 use wakelab_report::{CaseRuns, ExperimentRuns, Experiments, Recorded, row_values};
 use wakelab_sim::Outcome;
@@ -18,6 +18,8 @@ pub struct ExperimentsAsk<'a> {
     pub names: &'a [String],
     /// Whether `--quick` is given.
     pub quick: bool,
+    /// The number of `--longer`, or 1.
+    pub longer: u64,
     /// The number of `--seed`.
     pub first_seed: u64,
     /// The number of `--seeds`, instead of that in each file.
@@ -35,7 +37,7 @@ pub struct Published {
     outcomes: Vec<ExperimentOutcomes>,
     /// By experiment and case; none if nothing was drawn.
     drawn: Vec<ExperimentDraws<Vec<Option<f64>>>>,
-    shortened: bool,
+    has_other_length: bool,
     recorded: Recorded,
 }
 
@@ -44,13 +46,16 @@ pub struct Published {
 /// # Errors
 /// A name that does not exist, or a run that fails.
 pub fn experiments(ask: &ExperimentsAsk<'_>, runner: &Runner<'_>) -> Result<Published, AskError> {
-    let plans = plan_experiments(ask.names, ask.quick).map_err(|error| {
+    let mut plans = plan_experiments(ask.names, ask.quick).map_err(|error| {
         let meant = match &error {
             ExperimentError::Unknown { name, .. } => did_you_mean(name, wakelab_experiment::presets()),
             _ => String::new(),
         };
         bad_input(format!("{error}{meant}"))
     })?;
+    if ask.longer > 1 {
+        lengthen_experiments(&mut plans, ask.longer)?;
+    }
     let of_plan = |plan: &Plan| consecutive_seeds(ask.first_seed, ask.seeds.unwrap_or(plan.experiment.seeds));
     let seeds: Vec<Vec<u64>> = plans.iter().map(of_plan).collect();
     let outcomes = run_experiments(&plans, &seeds, runner)?;
@@ -64,7 +69,8 @@ pub fn experiments(ask: &ExperimentsAsk<'_>, runner: &Runner<'_>) -> Result<Publ
         }
         None => Vec::new(),
     };
-    Ok(Published { plans, seeds, outcomes, drawn, shortened: ask.quick, recorded })
+    let has_other_length = ask.quick || ask.longer > 1;
+    Ok(Published { plans, seeds, outcomes, drawn, has_other_length, recorded })
 }
 
 impl Published {
@@ -79,7 +85,7 @@ impl Published {
             .map(|(at, ((plan, seeds), outcomes))| ExperimentRuns {
                 experiment: &plan.experiment,
                 seeds: seeds.clone(),
-                shortened: self.shortened,
+                has_other_length: self.has_other_length,
                 cases: plan
                     .cases
                     .iter()

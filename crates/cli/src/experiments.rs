@@ -20,6 +20,7 @@ use crate::progress::Bar;
     wakelab experiments --list\n  \
     wakelab experiments hackbench uperf --seeds 3\n  \
     wakelab experiments controls\n  \
+    wakelab experiments cluster-wake --longer 4\n  \
     wakelab experiments --format json > experiments.json\n\n\
     \"before\" may be fitted to the publication, \"after\" is a prediction: docs/guide/experiment-files.md.")]
 pub(crate) struct ExperimentsArgs {
@@ -28,7 +29,7 @@ pub(crate) struct ExperimentsArgs {
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// List the experiments and run nothing
-    #[arg(long, conflicts_with_all = ["names", "seeds", "seed", "threads", "quick", "uncertainty"])]
+    #[arg(long, conflicts_with_all = ["names", "seeds", "seed", "threads", "quick", "longer", "uncertainty"])]
     list: bool,
     /// Number of seeds; more seeds narrow the intervals [default: the number in each experiment's file]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -43,13 +44,18 @@ pub(crate) struct ExperimentsArgs {
     /// compared with the publication. Exit code 1 if one fails
     #[arg(long)]
     quick: bool,
+    /// Make each run N times as long as its file says; only gains can then be compared with the publication. A gain
+    /// that changes was not that of a steady state
+    #[arg(long, value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u64).range(1..=1000))]
+    longer: u64,
     /// Write the results to FILE as one HTML page; it needs no network
     #[arg(long, value_name = "FILE", conflicts_with = "list")]
     report: Option<PathBuf>,
     /// Results of earlier runs, as `cargo xtask experiments` keeps them: the model's error is learned from these
     /// instead of those that wakelab was built with, and the rows that are run now are written to FILE in their
     /// place
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "quick"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "quick", "longer"])]
     results: Option<PathBuf>,
     /// Format of the results
     #[arg(long, value_enum, default_value_t = PageFormat::Text)]
@@ -78,6 +84,7 @@ pub(crate) fn run(args: &ExperimentsArgs) -> Result<()> {
     let ask = ExperimentsAsk {
         names: &args.names,
         quick: args.quick,
+        longer: args.longer,
         first_seed: args.seed.seed,
         seeds: args.seeds,
         draws: args.uncertainty.uncertainty,

@@ -7,6 +7,7 @@ use wakelab_sim::Outcome;
 use crate::error::LabError;
 use crate::runner::Runner;
 use crate::scenario::describe;
+use crate::steady::longer;
 use crate::uncertainty::{DrawSet, Drawn, Draws, draw};
 
 /// Stands for the negative controls of all experiments.
@@ -42,6 +43,20 @@ pub fn plan_experiments(names: &[String], quick: bool) -> Result<Vec<Plan>, Expe
         }
     }
     Ok(plans)
+}
+
+/// Makes the runs of all cases longer: multiplies what lengthens their workloads by `times`.
+///
+/// # Errors
+/// A workload that cannot be made longer.
+pub fn lengthen_experiments(plans: &mut [Plan], times: u64) -> Result<(), LabError> {
+    for case in plans.iter_mut().flat_map(|plan| &mut plan.cases) {
+        for scenario in &mut case.scenarios {
+            *scenario = longer(scenario, times)?;
+        }
+        case.workload = case.scenarios[0].workload.name.clone();
+    }
+    Ok(())
 }
 
 /// One run: a side of a case of a plan, with a seed.
@@ -129,4 +144,28 @@ pub fn draw_experiments<T: Send>(
     let mut drawn = draw(&sets, draws, runner, keep)?.into_iter();
     let mut of_case = |case: &Case| if has_rows(case) { drawn.next() } else { None };
     Ok(plans.iter().map(|plan| plan.cases.iter().map(&mut of_case).collect()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// A simulated duration of 300 ms becomes one of 1.2 s, on both sides, and nothing else changes.
+    #[test]
+    fn experiments_become_longer() {
+        let mut plans = plan_experiments(&["single-pass-netperf".to_owned()], false).unwrap();
+        let before = plans[0].cases[0].clone();
+        lengthen_experiments(&mut plans, 4).unwrap();
+        let after = &plans[0].cases[0];
+        let params = |spec: &str| -> BTreeSet<String> { spec.split([':', ',']).map(str::to_owned).collect() };
+        let expected = params(&before.workload.replace("duration-ms=300", "duration-ms=1200"));
+        assert!(expected.contains("duration-ms=1200"), "{}", before.workload);
+        assert_eq!(params(&after.workload), expected);
+        for (side, scenario) in after.scenarios.iter().enumerate() {
+            assert_eq!(scenario.workload.name, after.workload);
+            assert_eq!(scenario.policy, before.scenarios[side].policy);
+        }
+    }
 }

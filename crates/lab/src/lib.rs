@@ -38,7 +38,8 @@ pub use check::{Replay, machine_without_recorder, observe_replays, recorded_mach
 pub use demo::{DEMO_NAME, demo_recording};
 pub use error::LabError;
 pub use experiments::{
-    ExperimentDraws, ExperimentOutcomes, draw_experiments, plan_experiments, run_experiments,
+    ExperimentDraws, ExperimentOutcomes, draw_experiments, lengthen_experiments, plan_experiments,
+    run_experiments,
 };
 pub use export::{export_events, export_perfetto, observe_events};
 pub use load::{Load, TaskTemplate};

@@ -34,7 +34,7 @@ pub fn run_until_steady<E: From<LabError>>(
     let (mut longest, mut times) = (scenarios, 1);
     while times < TIMES_MAX && !outcomes.iter().flatten().all(is_known) {
         times *= 2;
-        let longer = longest.iter().map(twice_as_long).collect::<Result<Vec<_>, _>>()?;
+        let longer = longest.iter().map(|scenario| longer(scenario, 2)).collect::<Result<Vec<_>, _>>()?;
         let found = run(&longer)?;
         // A run that its limit stopped has no rate.
         if found.iter().flatten().any(|outcome| outcome.ending != Ending::Completed) {
@@ -45,8 +45,11 @@ pub fn run_until_steady<E: From<LabError>>(
     Ok((longest, outcomes))
 }
 
-/// Returns the scenario with the workload's `lengthen` parameters doubled.
-fn twice_as_long(scenario: &Scenario) -> Result<Scenario, LabError> {
+/// Returns the scenario with the workload's `lengthen` parameters multiplied.
+///
+/// # Errors
+/// A workload that cannot be made longer.
+pub(crate) fn longer(scenario: &Scenario, times: u64) -> Result<Scenario, LabError> {
     let spec = &scenario.workload.name;
     let refuse =
         |what: &str| LabError::Plan(format!("{spec}: {what}; expected one whose file has `lengthen`"));
@@ -54,17 +57,17 @@ fn twice_as_long(scenario: &Scenario) -> Result<Scenario, LabError> {
     if !scenario.workload.is_as_named() {
         return Err(refuse("a workload that was changed after it was read"));
     }
-    let doubled = |name: &String| {
+    let multiplied = |name: &String| {
         let setting = settings.iter().find(|setting| setting.param.name == *name);
         let value: u64 = setting.and_then(|setting| setting.value.parse().ok()).unwrap_or(0);
-        (name.clone(), value.saturating_mul(2).to_string())
+        (name.clone(), value.saturating_mul(times).to_string())
     };
-    let values: Vec<(String, String)> = lengthen.iter().map(doubled).collect();
+    let values: Vec<(String, String)> = lengthen.iter().map(multiplied).collect();
     if values.is_empty() {
         return Err(refuse("a workload of fixed length"));
     }
-    let longer = with_settings(spec, &values);
-    let workload = Workload::parse_spec(&longer).map_err(|error| LabError::Plan(error.to_string()))?;
+    let spec = with_settings(spec, &values);
+    let workload = Workload::parse_spec(&spec).map_err(|error| LabError::Plan(error.to_string()))?;
     Ok(Scenario { workload: Arc::new(workload), ..scenario.clone() })
 }
 

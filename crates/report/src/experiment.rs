@@ -39,8 +39,8 @@ pub struct ExperimentRuns<'a> {
     pub experiment: &'a Experiment,
     /// Seeds of all runs but those of the second policy where `Case::other_seeds`.
     pub seeds: Vec<u64>,
-    /// With the file's quick parameters, so that only gains compare with what was published.
-    pub shortened: bool,
+    /// Shorter or longer than the file says, so that only gains compare with what was published.
+    pub has_other_length: bool,
     /// In the plan's order.
     pub cases: Vec<CaseRuns<'a>>,
 }
@@ -50,7 +50,7 @@ pub struct ExperimentRuns<'a> {
 pub struct Experiments<'a> {
     pub(crate) results: Vec<ExperimentResult<'a>>,
     pub(crate) pooled: Score,
-    /// What all rows and controls came to when they were last run: these runs, too, unless they were shortened.
+    /// What all rows and controls came to when they were last run: these runs, too, unless they have another length.
     pub(crate) recorded: Recorded,
 }
 
@@ -113,10 +113,10 @@ pub(crate) struct ControlResult<'a> {
 
 impl<'a> Experiments<'a> {
     /// Measures all runs and scores them. The model's error is learned from `recorded`, in which the rows and controls
-    /// of these runs take the place of those known, unless they were shortened.
+    /// of these runs take the place of those known, unless they have another length.
     pub fn new(runs: &'a [ExperimentRuns<'a>], mut recorded: Recorded) -> Experiments<'a> {
         let mut results: Vec<ExperimentResult<'a>> = runs.iter().map(ExperimentResult::new).collect();
-        for result in results.iter().filter(|result| !result.runs.shortened) {
+        for result in results.iter().filter(|result| !result.runs.has_other_length) {
             let name = &result.runs.experiment.name;
             if !result.rows.is_empty() {
                 recorded.replace(name, result.recorded());

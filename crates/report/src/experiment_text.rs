@@ -83,9 +83,9 @@ impl ExperimentResult<'_> {
         let fitted = experiment.fitted.iter().map(|fitted| {
             format!("fitted to \"before\": {} = {}; {}", fitted.param, fitted.value, fitted.how)
         });
-        let shortened = self.runs.shortened;
-        let shortened = shortened.then(|| "shortened: only gains compare with what was published".to_owned());
-        case.into_iter().chain(fitted).chain(shortened).collect()
+        let other = self.runs.has_other_length;
+        let other = other.then(|| "of another length: only gains compare with what was published".to_owned());
+        case.into_iter().chain(fitted).chain(other).collect()
     }
 }
 

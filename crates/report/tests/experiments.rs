@@ -113,7 +113,7 @@ fn runs(plan: &Plan) -> ExperimentRuns<'_> {
     ];
     let cases =
         plan.cases.iter().map(|case| CaseRuns { case, outcomes: outcomes.clone(), drawn: None }).collect();
-    ExperimentRuns { experiment: &plan.experiment, seeds: vec![1, 2], shortened: false, cases }
+    ExperimentRuns { experiment: &plan.experiment, seeds: vec![1, 2], has_other_length: false, cases }
 }
 
 fn find<'a>(list: &'a Value, id: &str) -> &'a Value {

@@ -30,6 +30,10 @@ fn recv(channel: u32, work_ns: u64) -> Op {
     Op::Recv { channel, work_ns }
 }
 
+fn fork(task: u32) -> Op {
+    Op::Fork { task }
+}
+
 fn sleep(delay_ns: u64, source: Source) -> Op {
     Op::Sleep { delay_ns, source }
 }
@@ -102,7 +106,7 @@ fn schbench_messages_as_first_written() {
     let found = expand(spec);
     // A sleep takes 32 us and k times 1 us, an eighth of a quarter of it. The next k is (3 k + m) mod 8.
     let message = |m: u32, eighths: [u64; 8]| {
-        let mut program = vec![Op::Fork { task: 3 + m }, FOREVER];
+        let mut program = vec![fork(3 + m), FOREVER];
         for eighth in eighths {
             program.extend([
                 recv(m, 310),
@@ -137,7 +141,7 @@ fn schbench_messages_as_first_written() {
         allowed: Some(vec![cpu]),
         ..task("background", 1, 32_768, &[FOREVER, compute(1_000_000, 5), END])
     };
-    let main = [Op::Fork { task: 1 }, Op::Fork { task: 2 }, Op::Join];
+    let main = [fork(1), fork(2), Op::Join];
     let expected = [
         task("main", 0, 32_768, &main),
         message(0, [0, 3, 6, 1, 4, 7, 2, 5]),
@@ -168,15 +172,15 @@ fn schbench_at_a_rate() {
 #[test]
 fn uperf_pairs() {
     let found = expand("uperf:threads=2,response-bytes=400,duration-ms=3,work-ns=11,spread-percent=2");
-    // Reading takes 970 ns, and 1 ns more for every 40 bytes: 1174 ns for a request of 8192 bytes, 980 ns for a
-    // response of 400.
+    // Writing takes 600 ns and reading 970, after the wake-up; before it, reading takes 1 ns for every 40 bytes, 204 ns
+    // for a request of 8192 bytes and 10 ns for a response of 400.
     let master = |t: u32| {
         let program =
-            [FOREVER, compute(611, 2), send(t, 8192, 0), recv(2 + t, 0), compute(980, 2), count(1), END];
+            [FOREVER, send(t, 8192, 0), compute(1570, 2), recv(2 + t, 0), compute(21, 2), count(1), END];
         task("master", 0, 65_536, &program)
     };
     let slave = |t: u32| {
-        let program = [FOREVER, recv(t, 0), compute(1174 + 11 + 600, 2), send(2 + t, 400, 0), END];
+        let program = [FOREVER, recv(t, 0), compute(215, 2), send(2 + t, 400, 0), compute(1570, 2), END];
         task("slave", 1, 65_536, &program)
     };
     let tcp = Channel { capacity_bytes: 212_992, sync: true, loopback: true, ..Channel::default() };
@@ -190,6 +194,25 @@ fn uperf_pairs() {
     let last: Vec<_> = spread.iter().map(|task| task.last_cpu).collect();
     assert_eq!(last, [0, 2, 5, 0, 2, 5].map(Some));
     assert_eq!(processes.tasks[0].last_cpu, None);
+}
+
+#[test]
+fn uperf_starts_as_netperf_and_tbench_do() {
+    // A shell forks two clients, which exec and connect; for each of them a daemon forks the other end.
+    let netperf = expand("uperf:threads=2,mode=process,start=netperf").tasks;
+    assert_eq!(netperf[4].program, [fork(0), fork(1)]);
+    assert_eq!(netperf[5].program, [recv(4, 0), fork(2), recv(4, 0), fork(3)]);
+    assert_eq!(netperf[1].program[..3], [Op::Exec, send(4, 1, 0), FOREVER]);
+    assert_eq!(netperf.iter().map(|task| task.parent).collect::<Vec<_>>()[..4], [4, 4, 5, 5].map(Some));
+    // tbench's clients exec nothing, and wait until their parent lets all go.
+    let tbench = expand("uperf:threads=2,mode=process,start=tbench").tasks;
+    assert_eq!(tbench[0].program[..3], [send(4, 1, 0), Op::WaitGate { gate: 0 }, FOREVER]);
+    assert_eq!(tbench[4].program[2..], [sleep(10_000_000, Source::Timer), Op::OpenGate { gate: 0 }]);
+    // Pairs that have spread already are there from the beginning.
+    let spread = expand("uperf:threads=2,start=tbench,spread-cpus=8").tasks;
+    assert_eq!(spread.len(), 5);
+    assert!(spread.iter().all(|task| task.parent.is_none()));
+    assert_eq!(spread[4].program, [sleep(10_000_000, Source::Timer), Op::OpenGate { gate: 0 }]);
 }
 
 #[test]
@@ -280,7 +303,7 @@ fn openmp_written_out() {
         let parent = (t > 0).then_some(0);
         Task { parent, allowed: Some(vec![2 * t]), ..task("thread", 0, 262_144, &program) }
     };
-    let first = [Op::Fork { task: 1 }, Op::Fork { task: 2 }, barrier(), Op::MarkBegin];
+    let first = [fork(1), fork(2), barrier(), Op::MarkBegin];
     // The threads have 10 % less, the average, and 10 % more.
     let expected = [
         thread(0, &first, 18_000, &[compute(2000, 10)], &[Op::MarkEnd]),
@@ -338,7 +361,7 @@ fn stream_written_out() {
         let program = [before, &touch[..], after, &rounds[..]].concat();
         Task { parent: (t > 0).then_some(0), allowed: Some(vec![t]), ..task("thread", 0, 32_768, &program) }
     };
-    assert_eq!(found.tasks, [thread(0, &[Op::Fork { task: 1 }], &[Op::MarkBegin]), thread(1, &[], &[])]);
+    assert_eq!(found.tasks, [thread(0, &[fork(1)], &[Op::MarkBegin]), thread(1, &[], &[])]);
     assert_eq!(found.barriers, [Barrier { parties: 2, spin_ns: 7_500_000, recorded: false }]);
     // Bytes per element, as STREAM counts them.
     for (kernel, bytes) in [("copy", 16), ("scale", 16), ("add", 24), ("triad", 24), ("all", 80)] {

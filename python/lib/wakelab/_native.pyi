@@ -70,6 +70,7 @@ class _Map(_Kernel, _Seeds, total=False):
 
 class _Experiments(TypedDict, total=False):
     quick: bool
+    longer: int
     uncertainty: Optional[int]
     seed: int
     seeds: Optional[int]
