@@ -8,7 +8,7 @@ use std::str::FromStr;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
-use wakelab_ask::{Ask, Import, Source};
+use wakelab_ask::{Ask, Import, LONGER_MAX, Source};
 use wakelab_lab::{Kernel, consecutive_seeds};
 use wakelab_machine::{CostChange, Term};
 use wakelab_sim::{HostProfile, LIMIT_EVENTS};
@@ -19,9 +19,6 @@ use crate::refused;
 
 /// The range of counts that the command accepts.
 const SEEDS_MAX: u32 = 10_000;
-
-/// The most by which an experiment is made longer, as on the command line.
-const LONGER_MAX: u64 = 1000;
 /// Simulated nanoseconds after which a run is stopped, unless `limit_s` says otherwise.
 const LIMIT_NS: u64 = 600_000_000_000;
 const LIMIT_S_MAX: f64 = 100_000.0;

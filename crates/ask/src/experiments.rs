@@ -12,6 +12,9 @@ use wakelab_sim::Outcome;
 use crate::error::{AskError, bad_input};
 use crate::suggest::did_you_mean;
 
+/// The most by which runs are made longer.
+pub const LONGER_MAX: u64 = 1000;
+
 /// Which experiments to run; the fields are options of the command.
 pub struct ExperimentsAsk<'a> {
     /// The names; none: all.

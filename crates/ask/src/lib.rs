@@ -23,7 +23,7 @@ mod why;
 pub use check::{CheckAsk, Checked, check};
 pub use compare::{Compared, Replayed, again, explained, replayed, timelines};
 pub use error::{AskError, bad_input};
-pub use experiments::{ExperimentsAsk, Published, experiments};
+pub use experiments::{ExperimentsAsk, LONGER_MAX, Published, experiments};
 pub use input::{
     Ask, DEFAULT_KERNEL, Import, MachineChoice, Note, Question, Source, change, explanation, input, machine,
     machine_of, machines, name_of, note_unused, note_without_slices, policies, policy, policy_meant,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
-use wakelab_ask::ExperimentsAsk;
+use wakelab_ask::{ExperimentsAsk, LONGER_MAX};
 use wakelab_experiment::Experiment;
 use wakelab_report::{Experiments, Recorded, list};
 
@@ -46,8 +46,7 @@ pub(crate) struct ExperimentsArgs {
     quick: bool,
     /// Make each run N times as long as its file says; only gains can then be compared with the publication. A gain
     /// that changes was not that of a steady state
-    #[arg(long, value_name = "N", default_value_t = 1,
-        value_parser = clap::value_parser!(u64).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=LONGER_MAX))]
     longer: u64,
     /// Write the results to FILE as one HTML page; it needs no network
     #[arg(long, value_name = "FILE", conflicts_with = "list")]

@@ -51,10 +51,11 @@ pub fn plan_experiments(names: &[String], quick: bool) -> Result<Vec<Plan>, Expe
 /// A workload that cannot be made longer.
 pub fn lengthen_experiments(plans: &mut [Plan], times: u64) -> Result<(), LabError> {
     for case in plans.iter_mut().flat_map(|plan| &mut plan.cases) {
+        let workload = longer(&case.scenarios[0].workload, times)?;
+        case.workload = workload.name.clone();
         for scenario in &mut case.scenarios {
-            *scenario = longer(scenario, times)?;
+            scenario.workload = workload.clone();
         }
-        case.workload = case.scenarios[0].workload.name.clone();
     }
     Ok(())
 }

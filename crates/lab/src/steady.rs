@@ -34,7 +34,10 @@ pub fn run_until_steady<E: From<LabError>>(
     let (mut longest, mut times) = (scenarios, 1);
     while times < TIMES_MAX && !outcomes.iter().flatten().all(is_known) {
         times *= 2;
-        let longer = longest.iter().map(|scenario| longer(scenario, 2)).collect::<Result<Vec<_>, _>>()?;
+        let twice = |scenario: &Scenario| -> Result<Scenario, LabError> {
+            Ok(Scenario { workload: longer(&scenario.workload, 2)?, ..scenario.clone() })
+        };
+        let longer = longest.iter().map(twice).collect::<Result<Vec<_>, _>>()?;
         let found = run(&longer)?;
         // A run that its limit stopped has no rate.
         if found.iter().flatten().any(|outcome| outcome.ending != Ending::Completed) {
@@ -45,16 +48,16 @@ pub fn run_until_steady<E: From<LabError>>(
     Ok((longest, outcomes))
 }
 
-/// Returns the scenario with the workload's `lengthen` parameters multiplied.
+/// Returns the workload with its `lengthen` parameters multiplied.
 ///
 /// # Errors
 /// A workload that cannot be made longer.
-pub(crate) fn longer(scenario: &Scenario, times: u64) -> Result<Scenario, LabError> {
-    let spec = &scenario.workload.name;
+pub(crate) fn longer(workload: &Workload, times: u64) -> Result<Arc<Workload>, LabError> {
+    let spec = &workload.name;
     let refuse =
         |what: &str| LabError::Plan(format!("{spec}: {what}; expected one whose file has `lengthen`"));
     let (settings, lengthen) = settings(spec).map_err(|_| refuse("no workload file"))?;
-    if !scenario.workload.is_as_named() {
+    if !workload.is_as_named() {
         return Err(refuse("a workload that was changed after it was read"));
     }
     let multiplied = |name: &String| {
@@ -67,8 +70,7 @@ pub(crate) fn longer(scenario: &Scenario, times: u64) -> Result<Scenario, LabErr
         return Err(refuse("a workload of fixed length"));
     }
     let spec = with_settings(spec, &values);
-    let workload = Workload::parse_spec(&spec).map_err(|error| LabError::Plan(error.to_string()))?;
-    Ok(Scenario { workload: Arc::new(workload), ..scenario.clone() })
+    Workload::parse_spec(&spec).map(Arc::new).map_err(|error| LabError::Plan(error.to_string()))
 }
 
 #[cfg(test)]
