@@ -227,7 +227,8 @@ enum wl_balance_axis {
 	WL_BALANCING_4_15,
 	/*
 	 * balance_5_12.h: Linux 5.5 to 5.15: groups by spare capacity; numbers of tasks while there
-	 * is some, loads when there is none; the first new tasks stay in their node.
+	 * is some, loads when there is none; the first new tasks stay in their node; a look at
+	 * a CPU reads three of its lines, not one (traits.h).
 	 */
 	WL_BALANCING_5_12,
 	/*

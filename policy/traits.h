@@ -37,6 +37,7 @@ struct wl_traits {
 	u32 has_clusters;    /* the topology has the level CLS */
 	u32 has_capacities;  /* the topology has the CPUs' capacities; else all are equal */
 	u32 load_has_groups; /* a CPU's load is what groups weigh there, else what tasks weigh */
+	u32 lines_of_cpu;    /* what Linux of that time reads to learn whether a CPU is idle */
 };
 
 /* ------------------------------------------------------------------ idle */
@@ -119,6 +120,21 @@ WL_INLINE u32 wl_trait_load_has_groups(const struct wl_params *params)
 	       params->groups == WL_GROUPS_QUEUES;
 }
 
+/* ------------------------------------------------------------------ balance */
+
+/*
+ * The cache lines of another CPU's runqueue that a look at it fetches in the Linux that has this
+ * policy's balancing. idle_cpu() compares rq->curr, and stops there if the CPU is busy: one line.
+ * Since 5.4 sched_idle_cpu() then compares rq->nr_running, beside the runqueue's lock, with
+ * rq->cfs.idle_h_nr_running: two more. Of a CPU that is idle, 4.15 reads two more as well
+ * (nr_running, wake_list), and 5.5 one; they count as busy ones here, because a search that finds
+ * one is over.
+ */
+WL_INLINE u32 wl_trait_lines_of_cpu(const struct wl_params *params)
+{
+	return params->balance >= WL_BALANCING_5_12 ? 3 : 1;
+}
+
 /* ------------------------------------------------------------------ all */
 
 WL_INLINE struct wl_traits wl_traits(const struct wl_params *params, u32 inner)
@@ -136,6 +152,7 @@ WL_INLINE struct wl_traits wl_traits(const struct wl_params *params, u32 inner)
 		.has_clusters = params->cluster != WL_CLUSTER_OFF,
 		.has_capacities = params->capacity != WL_CAPACITY_IGNORED,
 		.load_has_groups = wl_trait_load_has_groups(params),
+		.lines_of_cpu = wl_trait_lines_of_cpu(params),
 	};
 }
 

@@ -38,13 +38,18 @@ const struct wl_seen *wl_native_seen(struct wl_policy *p)
 	return &wl_lines_of(p)->seen;
 }
 
-/* From now on reads cost this, by distance: hits and misses. Before, they cost nothing. */
-void wl_native_set_prices(struct wl_policy *p, const u64 *hit_ps, const u64 *miss_ps)
+/*
+ * From now on reads cost this for each line, by distance: hits and misses. Before, they cost
+ * nothing. A read of a CPU's state is one of `lines_of_cpu` lines.
+ */
+void wl_native_set_prices(struct wl_policy *p, const u64 *hit_ps, const u64 *miss_ps,
+			  u32 lines_of_cpu)
 {
 	struct wl_lines *l = wl_lines_of(p);
 
 	__builtin_memcpy(l->price_ps[0], hit_ps, sizeof(l->price_ps[0]));
 	__builtin_memcpy(l->price_ps[1], miss_ps, sizeof(l->price_ps[1]));
+	l->lines_of_cpu = lines_of_cpu;
 }
 
 void wl_native_set_idle_mask(struct wl_policy *p, u32 cpu, u32 idle)

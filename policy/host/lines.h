@@ -57,6 +57,7 @@ _Static_assert(WL_MAX_CPUS <= 1 << (WL_PLACE_CORE - WL_PLACE_CPU), "a CPU's numb
 struct wl_lines {
 	struct wl_seen seen;
 	u64 price_ps[2][WL_NR_DIST]; /* of a hit and of a miss, by distance */
+	u64 lines_of_cpu;	     /* what one WL_LINE_CPU stands for when it is read */
 	u32 words;		     /* words in a line's set */
 	u32 cpu;		     /* the CPU that executes */
 	u32 word;		     /* the place of its bit in a set: the word, and the bit */
@@ -143,14 +144,14 @@ WL_INLINE void wl_lines_begin(struct wl_policy *p, u32 cpu)
 	wl_lines_on(p, cpu);
 }
 
-/* `nr` reads at this distance were misses, or hits. */
-WL_INLINE void wl_lines_count(struct wl_lines *l, u32 miss, u32 dist, u32 nr)
+/* `nr` reads of `lines` lines each, at this distance, were misses, or hits. */
+WL_INLINE void wl_lines_count(struct wl_lines *l, u32 miss, u32 dist, u64 nr, u64 lines)
 {
 	struct wl_reads *reads = miss ? &l->seen.misses : &l->seen.hits;
 
 	dist &= WL_NR_DIST - 1;
-	reads->at[dist] += nr;
-	l->seen.ps += l->price_ps[miss][dist] * nr;
+	reads->at[dist] += (u32)nr;
+	l->seen.ps += l->price_ps[miss][dist] * nr * lines;
 }
 
 /* There is no branch here, because a search makes hundreds of reads. */
@@ -161,7 +162,7 @@ WL_INLINE void wl_lines_read(struct wl_lines *l, u32 line, u32 dist)
 
 	*set |= l->bit;
 	l->used[line] |= 1ULL << l->word;
-	wl_lines_count(l, miss, dist, 1);
+	wl_lines_count(l, miss, dist, 1, line < WL_MAX_CPUS ? l->lines_of_cpu : 1);
 }
 
 /* The CPUs of cpu's domain at a level, the LLC's or one above, as a bitmap. */
@@ -316,7 +317,7 @@ WL_INLINE void wl_lines_locked(struct wl_policy *p, u32 line, u32 dist)
 	struct wl_lines *l = wl_lines_of(p);
 	u32 miss = !(l->row[line] & l->bit), from;
 
-	wl_lines_count(l, miss, dist, 1);
+	wl_lines_count(l, miss, dist, 1, 1);
 	from = wl_lines_take(p, line);
 	if (!miss || from > dist)
 		wl_lines_wait(l, from, miss ? dist : WL_DIST_CPU);

@@ -71,8 +71,8 @@ WL_INLINE u32 wl_words_read_run(struct wl_lines *l, u32 first, u32 nr)
 WL_INLINE void wl_words_count(struct wl_lines *l, struct wl_decision *out, u32 dist, u32 nr,
 			      u32 hits)
 {
-	wl_lines_count(l, 0, dist, hits);
-	wl_lines_count(l, 1, dist, nr - hits);
+	wl_lines_count(l, 0, dist, hits, l->lines_of_cpu);
+	wl_lines_count(l, 1, dist, nr - hits, l->lines_of_cpu);
 	dist &= WL_NR_DIST - 1;
 	out->reads.at[dist] += nr;
 	out->step_reads.at[dist] += nr;

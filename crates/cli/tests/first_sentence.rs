@@ -11,7 +11,8 @@ use std::process::Command;
 
 const SERVICE: [&str; 2] = ["postgres", "pgbench"];
 const HACKBENCH: [&str; 1] = ["hackbench"];
-const SEEDS: [&str; 2] = ["1", "2"];
+/// Two give intervals of 50 %.
+const SEEDS: [&str; 4] = ["1", "2", "3", "4"];
 /// The service beside what goes on until the recording ends.
 const WORKLOAD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/input/service.toml");
 /// The recording that is built in.
@@ -107,7 +108,8 @@ fn check(folder: &Path, recording: &str, names: &[&str], sides: &[[&str; 2]]) ->
         all
     };
     let of = names.join(",");
-    let mut arguments = vec!["compare", recording, "--of", &of, "--seeds", "2"];
+    let seeds = SEEDS.len().to_string();
+    let mut arguments = vec!["compare", recording, "--of", &of, "--seeds", &seeds];
     unique(0).iter().for_each(|machine| arguments.extend(["--machine", machine]));
     unique(1).iter().for_each(|policy| arguments.extend(["--policy", policy]));
     let text = wakelab(&arguments);
@@ -145,8 +147,17 @@ fn a_machine_twice_as_big_helps() {
     let [begin_ms, done_ms, end_ms] =
         times_ms(&std::fs::read_to_string(&recording).expect("it was written"), &SERVICE);
     assert!(end_ms > 1000.0 && begin_ms > 200.0 && done_ms < 400.0, "{begin_ms} to {done_ms} of {end_ms}");
-    let text =
-        wakelab(&["compare", &recording, "--machine", "recorded", "--policy", "linux-6.12", "--seeds", "2"]);
+    let seeds = SEEDS.len().to_string();
+    let text = wakelab(&[
+        "compare",
+        &recording,
+        "--machine",
+        "recorded",
+        "--policy",
+        "linux-6.12",
+        "--seeds",
+        &seeds,
+    ]);
     let sentence = text.lines().nth(1).expect("a sentence");
     assert!(sentence.starts_with("linux-6.12: done after (service: postgres, pgbench): "), "{text}");
     let replayed = replayed_ms(folder.path(), &recording, ["recorded", "linux-6.12"], &SERVICE);

@@ -211,7 +211,13 @@ fn a_run_on_the_recorded_machine_is_the_replay_of_check() {
         let metric = found.iter().find(|metric| metric["name"] == name).expect("the metric");
         metric["policies"][0]["mean"].as_f64().expect("a number")
     };
-    for (of_run, of_check) in [("done_ns", "done_ns"), ("judged_latency_p50_ns", "wakeup_latency_p50_ns")] {
+    // Medians lie between the wake-ups of idle CPUs and of busy ones, so that a few more of one kind change them.
+    let figures = [
+        ("done_ns", "done_ns"),
+        ("judged_latency_p95_ns", "wakeup_latency_p95_ns"),
+        ("judged_latency_p99_ns", "wakeup_latency_p99_ns"),
+    ];
+    for (of_run, of_check) in figures {
         let (run, check) = (value(of_run), replayed(of_check));
         assert!((run - check).abs() <= 0.01 * check, "{of_run}: {run} and {check}");
     }

@@ -22,7 +22,12 @@ unsafe extern "C" {
     pub(crate) fn wl_native_state_size() -> u64;
     pub(crate) fn wl_native_traits(params: *const Params, inner: u32, out: *mut Traits);
     pub(crate) fn wl_native_seen(p: *mut Instance) -> *const Seen;
-    pub(crate) fn wl_native_set_prices(p: *mut Instance, hit_ps: *const u64, miss_ps: *const u64);
+    pub(crate) fn wl_native_set_prices(
+        p: *mut Instance,
+        hit_ps: *const u64,
+        miss_ps: *const u64,
+        lines_of_cpu: u32,
+    );
     pub(crate) fn wl_native_set_idle_mask(p: *mut Instance, cpu: u32, idle: u32);
     pub(crate) fn wl_native_idle_mask(p: *mut Instance, cpu: u32) -> u32;
     pub(crate) fn wl_native_cpu(p: *mut Instance, cpu: u32, out: *mut CpuState);

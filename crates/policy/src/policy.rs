@@ -148,11 +148,16 @@ impl Policy {
         unsafe { self.seen.as_ref() }
     }
 
-    /// Sets what a read costs in picoseconds, by distance: a hit and a miss. [`Seen::ps`] sums it up; at first reads
-    /// cost nothing. No decision depends on it.
-    pub fn set_read_prices(&mut self, hit_ps: &[u64; Distance::COUNT], miss_ps: &[u64; Distance::COUNT]) {
+    /// Sets what a read of a line costs in picoseconds, by distance: a hit and a miss; and how many lines a look at a
+    /// CPU reads. [`Seen::ps`] sums it up; at first reads cost nothing. No decision depends on it.
+    pub fn set_read_prices(
+        &mut self,
+        hit_ps: &[u64; Distance::COUNT],
+        miss_ps: &[u64; Distance::COUNT],
+        lines_of_cpu: u32,
+    ) {
         // SAFETY: live objects; C reads as many numbers as there are distances.
-        unsafe { ffi::wl_native_set_prices(self.raw(), hit_ps.as_ptr(), miss_ps.as_ptr()) };
+        unsafe { ffi::wl_native_set_prices(self.raw(), hit_ps.as_ptr(), miss_ps.as_ptr(), lines_of_cpu) };
     }
 
     /// Makes the call that the event describes. Writes `answer`, and reads it where event.h says so.

@@ -41,6 +41,13 @@ mod tests {
     }
 
     #[test]
+    fn linux_since_5_5_reads_three_lines_of_a_cpu() {
+        let lines = |text: &str| text.parse::<PolicySpec>().unwrap().traits().lines_of_cpu;
+        assert_eq!([lines("linux-4.15"), lines("linux-5.2")], [1, 1]);
+        assert_eq!([lines("linux-5.12"), lines("linux-6.12"), lines("linux-5.2+balance=5.12")], [3, 3, 3]);
+    }
+
+    #[test]
     fn groups_that_decide_leave_the_queue_no_say() {
         let traits = |text: &str, nr_groups| {
             let axes = text.parse::<PolicySpec>().unwrap().axes_as_params();

@@ -7,6 +7,7 @@
 //! | a task that may run on one CPU only | never reaches select | reaches select like any other |
 //! | an idle CPU that a search chose | is claimed until the task is queued | not claimed by Linux's own searches: another wake-up may choose it in the meantime |
 //! | wake-up to a CPU behind another LLC | the waker queues the task | the waker sends an interrupt, the target queues the task |
+//! | a look at another CPU | reads one line, the policy's | reads those of its runqueue that Linux compares (traits.h) |
 //! | a task is woken while its CPU still leaves it | placed like any other | queued there by that CPU, which would idle next |
 //! | the running task's slice | the host's; ends at ticks only; dispatch is not called before | the policy's; its answer to a tick |
 //! | schedule() with the previous task runnable | dispatch first; the task is put back only if another one was found | the task is put back first, and may be picked again |
@@ -65,6 +66,15 @@ impl HostProfile {
     /// Whether a lone running task can be put back, so that the policy may queue it elsewhere.
     pub(crate) fn can_push(self) -> bool {
         self == HostProfile::Mainline
+    }
+
+    /// How many cache lines a look at another CPU reads: on Linux those of its runqueue, as many as the policy's kernel
+    /// compares; a sched_ext scheduler keeps one line for each CPU.
+    pub(crate) fn lines_of_cpu(self, policy: Traits) -> u32 {
+        match self {
+            HostProfile::Mainline => policy.lines_of_cpu,
+            HostProfile::SchedExt => 1,
+        }
     }
 
     /// Whether a task that sleeps can stay in its queue. A DSQ holds runnable tasks only.
