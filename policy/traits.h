@@ -120,19 +120,22 @@ WL_INLINE u32 wl_trait_load_has_groups(const struct wl_params *params)
 	       params->groups == WL_GROUPS_QUEUES;
 }
 
-/* ------------------------------------------------------------------ balance */
+/* ------------------------------------------------------------------ looks */
 
 /*
- * The cache lines of another CPU's runqueue that a look at it fetches in the Linux that has this
- * policy's balancing. idle_cpu() compares rq->curr, and stops there if the CPU is busy: one line.
- * Since 5.4 sched_idle_cpu() then compares rq->nr_running, beside the runqueue's lock, with
+ * The cache lines of another CPU's runqueue that a look at it fetches in the Linux that a policy is
+ * of. idle_cpu() compares rq->curr, and stops there if the CPU is busy: one line. Since 5.4
+ * sched_idle_cpu() then compares rq->nr_running, beside the runqueue's lock, with
  * rq->cfs.idle_h_nr_running: two more. Of a CPU that is idle, 4.15 reads two more as well
  * (nr_running, wake_list), and 5.5 one; they count as busy ones here, because a search that finds
  * one is over.
+ *
+ * The balancing of 5.5 and later tells that time, and the queue of 6.6 and later. wakelab has that
+ * queue, so it is compared with linux-6.12 on equal terms.
  */
 WL_INLINE u32 wl_trait_lines_of_cpu(const struct wl_params *params)
 {
-	return params->balance >= WL_BALANCING_5_12 ? 3 : 1;
+	return params->balance >= WL_BALANCING_5_12 || params->queue >= WL_QUEUE_FAIR ? 3 : 1;
 }
 
 /* ------------------------------------------------------------------ all */

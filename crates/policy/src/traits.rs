@@ -43,8 +43,14 @@ mod tests {
     #[test]
     fn linux_since_5_5_reads_three_lines_of_a_cpu() {
         let lines = |text: &str| text.parse::<PolicySpec>().unwrap().traits().lines_of_cpu;
-        assert_eq!([lines("linux-4.15"), lines("linux-5.2")], [1, 1]);
-        assert_eq!([lines("linux-5.12"), lines("linux-6.12"), lines("linux-5.2+balance=5.12")], [3, 3, 3]);
+        for old in ["linux-2.6.24", "linux-4.15", "linux-5.2", "linux-4.15+balance=load"] {
+            assert_eq!(lines(old), 1, "{old}");
+        }
+        for new in
+            ["linux-5.12", "linux-5.2+balance=5.12", "linux-6.12", "linux-6.12+balance=load", "wakelab"]
+        {
+            assert_eq!(lines(new), 3, "{new}");
+        }
     }
 
     #[test]
