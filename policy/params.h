@@ -228,7 +228,7 @@ enum wl_balance_axis {
 	/*
 	 * balance_5_12.h: Linux 5.5 to 5.15: groups by spare capacity; numbers of tasks while there
 	 * is some, loads when there is none; the first new tasks stay in their node; a look at
-	 * a CPU reads three of its lines, not one (traits.h).
+	 * a CPU reads three of its lines, not one, as with the queues of 6.6 and later.
 	 */
 	WL_BALANCING_5_12,
 	/*

@@ -148,16 +148,8 @@ fn a_machine_twice_as_big_helps() {
         times_ms(&std::fs::read_to_string(&recording).expect("it was written"), &SERVICE);
     assert!(end_ms > 1000.0 && begin_ms > 200.0 && done_ms < 400.0, "{begin_ms} to {done_ms} of {end_ms}");
     let seeds = SEEDS.len().to_string();
-    let text = wakelab(&[
-        "compare",
-        &recording,
-        "--machine",
-        "recorded",
-        "--policy",
-        "linux-6.12",
-        "--seeds",
-        &seeds,
-    ]);
+    let side = ["--machine", "recorded", "--policy", "linux-6.12", "--seeds", &seeds];
+    let text = wakelab(&[&["compare", &recording][..], &side].concat());
     let sentence = text.lines().nth(1).expect("a sentence");
     assert!(sentence.starts_with("linux-6.12: done after (service: postgres, pgbench): "), "{text}");
     let replayed = replayed_ms(folder.path(), &recording, ["recorded", "linux-6.12"], &SERVICE);

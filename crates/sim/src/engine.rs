@@ -64,6 +64,7 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
         let (nr_cpus, nr_tasks) = (machine.topology.nr_cpus(), workload.tasks.len());
         let hardware = Hardware::new(machine, nr_tasks);
         let nodes = hardware.memory.nodes().to_vec();
+        let patience_ns = Checker::patience_ns(machine, scenario.lines_of_cpu());
         Ok(Engine {
             workload,
             costs: &machine.costs,
@@ -73,7 +74,7 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
             kernel: Kernel::new(scenario, seed)?,
             ledger: Ledger {
                 tally: Tally::new(&workload.tasks),
-                checker: Checker::new(nr_cpus, nr_tasks, Checker::patience_ns(machine)),
+                checker: Checker::new(nr_cpus, nr_tasks, patience_ns),
                 idle_runnable: IdleRunnable::new(nr_cpus),
                 observer,
             },

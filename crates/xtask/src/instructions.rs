@@ -3,6 +3,7 @@
 //! the simulator does not become slower unnoticed. Counts do not depend on what else the machine does; they depend on
 //! the compilers, so that figures of other compilers are printed and not judged.
 
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -48,10 +49,10 @@ fn count() -> Result<Value> {
         return Err(Skipped("no valgrind, which counts instructions".into()).into());
     }
     run_command(cargo().args(["build", "--quiet", "--release", "--package", "wakelab-cli"]))?;
-    let mut policies = Map::new();
+    let (target, mut policies) = (target_folder()?, Map::new());
     for policy in POLICIES {
-        let (_, one) = counted(policy, 1)?;
-        let (events, two) = counted(policy, 2)?;
+        let (_, one) = counted(&target, policy, 1)?;
+        let (events, two) = counted(&target, policy, 2)?;
         ensure!(events > 0 && two > one, "{policy}: {events} events, {one} and {two} instructions");
         policies.insert(policy.to_owned(), json!(((two - one) as f64 / events as f64).round()));
     }
@@ -68,8 +69,7 @@ fn count() -> Result<Value> {
 
 /// Runs a policy `runs` times under callgrind. Returns the events of one run, and the instructions of all runs and of
 /// the start of the process.
-fn counted(policy: &str, runs: u32) -> Result<(u64, u64)> {
-    let target = target_folder()?;
+fn counted(target: &Path, policy: &str, runs: u32) -> Result<(u64, u64)> {
     let file = target.join("instructions.callgrind");
     let mut command = Command::new("valgrind");
     command.args(["--quiet", "--tool=callgrind"]).arg(format!("--callgrind-out-file={}", file.display()));

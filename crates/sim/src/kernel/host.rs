@@ -40,7 +40,7 @@ impl<'a> Host<'a> {
         let tables = Tables::build(&machine.topology, &spec)?;
         let mut policy = Policy::with_groups(&spec, tables, machine.costs.tick_period_ns, nr_slots)?;
         let (hit_ps, miss_ps) = Prices::of_reads(&machine.costs);
-        policy.set_read_prices(&hit_ps, &miss_ps, scenario.host.lines_of_cpu(spec.traits()));
+        policy.set_read_prices(&hit_ps, &miss_ps, scenario.lines_of_cpu());
         let prices = Prices::new(&machine.costs, &policy);
         Ok(Host { policy, prices })
     }

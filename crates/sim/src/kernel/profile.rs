@@ -24,7 +24,7 @@
 
 use wakelab_policy::{Straight, Traits};
 
-use crate::scenario::HostProfile;
+use crate::scenario::{HostProfile, Scenario};
 
 /// SCX_SLICE_DFL: the slice that sched_ext gives a task by itself.
 pub(crate) const DEFAULT_SLICE_NS: u64 = 20_000_000;
@@ -68,15 +68,6 @@ impl HostProfile {
         self == HostProfile::Mainline
     }
 
-    /// How many cache lines a look at another CPU reads: on Linux those of its runqueue, as many as the policy's kernel
-    /// compares; a sched_ext scheduler keeps one line for each CPU.
-    pub(crate) fn lines_of_cpu(self, policy: Traits) -> u32 {
-        match self {
-            HostProfile::Mainline => policy.lines_of_cpu,
-            HostProfile::SchedExt => 1,
-        }
-    }
-
     /// Whether a task that sleeps can stay in its queue. A DSQ holds runnable tasks only.
     pub(crate) fn queues_sleepers(self) -> bool {
         self == HostProfile::Mainline
@@ -109,6 +100,17 @@ impl HostProfile {
     /// Whether balancing runs inside the tick.
     pub(crate) fn balances_in_tick(self) -> bool {
         self == HostProfile::Mainline
+    }
+}
+
+impl Scenario {
+    /// How many cache lines a look at another CPU reads: on Linux those of its runqueue, as many as the policy's kernel
+    /// compares; a sched_ext scheduler keeps one line for each CPU.
+    pub(crate) fn lines_of_cpu(&self) -> u32 {
+        match self.host {
+            HostProfile::Mainline => self.policy.traits().lines_of_cpu,
+            HostProfile::SchedExt => 1,
+        }
     }
 }
 

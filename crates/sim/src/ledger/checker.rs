@@ -19,8 +19,6 @@ use crate::ids::UNITS;
 
 /// A kick that takes longer than this number of ticks, and longer than any kernel path, is lost.
 const KICK_TICKS_MAX: u64 = 4;
-/// No kernel reads more lines to look at a CPU (`lines_of_cpu` in policy/traits.h).
-const LINES_OF_CPU_MAX: u64 = 3;
 
 /// Where a task is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,10 +100,11 @@ impl Checker {
     }
 
     /// The longest time in nanoseconds that a kick may take: some ticks, and more than any path of the sender.
-    pub(crate) fn patience_ns(machine: &Machine) -> u64 {
+    /// `lines_of_cpu`: the lines that a look at another CPU reads.
+    pub(crate) fn patience_ns(machine: &Machine, lines_of_cpu: u32) -> u64 {
         let (topology, costs) = (&machine.topology, &machine.costs);
         let line_ps: u64 = costs.line_transfer_ps.iter().sum();
-        let reads_ns = (LINES_OF_CPU_MAX * line_ps * (topology.nr_cpus() as u64 + 8)).div_ceil(1000);
+        let reads_ns = (u64::from(lines_of_cpu) * line_ps * (topology.nr_cpus() as u64 + 8)).div_ceil(1000);
         let locks_ns = 2 * costs.runqueue_lock_ns * topology.nr_cpus() as u64;
         let farthest_ps = costs.line_transfer_ps.iter().max().unwrap_or(&0);
         let counters_ns = (2 * (costs.atomic_ps + farthest_ps) * topology.nr_cpus() as u64).div_ceil(1000);
