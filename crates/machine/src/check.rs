@@ -12,6 +12,7 @@ use std::ops::RangeInclusive;
 
 use crate::costs::{COSTS, Cost, FULL_SPEED, Figure, Limits, MAX_COLD_PERCENT, MAX_COST_NS, ORDERED};
 use crate::error::{Fault, Part};
+use crate::exits::MAX_EXIT_PERCENT;
 use crate::{Bandwidth, Costs, Cpu, Distance, IdleState, MAX_CPUS, Topology};
 
 /// ACPI's distance of a node from itself.
@@ -412,6 +413,13 @@ fn check_idle_states(key: &'static str, states: &[IdleState]) -> Result<(), Faul
             return fault(
                 format!("idle state {i} has `cold_percent = {}`", state.cold_percent),
                 format!("at most {MAX_COLD_PERCENT}"),
+            );
+        }
+        let percents = state.exit_percent.percents();
+        if !percents.is_sorted() || percents[percents.len() - 1] > MAX_EXIT_PERCENT {
+            return fault(
+                format!("idle state {i} has `exit_percent = {percents:?}`"),
+                format!("percentages that do not fall, at most {MAX_EXIT_PERCENT}"),
             );
         }
         if state.after_ns > MAX_COST_NS || state.exit_latency_ns > MAX_COST_NS {

@@ -12,7 +12,7 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Distance, Term};
+use crate::{Distance, ExitSpread, Term};
 
 /// Speed of a thread alone on its core, in the unit of [`Costs::smt_speed`].
 pub(crate) const FULL_SPEED: u32 = 1024;
@@ -40,6 +40,9 @@ pub struct IdleState {
     /// lost what they held ([`COLD_WORK_NS`](crate::COLD_WORK_NS)).
     #[serde(default)]
     pub cold_percent: u32,
+    /// How single exits differ; by default not at all.
+    #[serde(default)]
+    pub exit_percent: ExitSpread,
 }
 
 /// A row of [`COSTS`].
@@ -273,7 +276,7 @@ costs! {
         /// Handling an interrupt from another CPU: work on the receiver.
         ipi_handle_ns: Number = 0, "ns", TIME, Some(Term::Ipis);
         /// Idle states, shallowest first; the first has after_ns 0.
-        idle_states: IdleStates = vec![IdleState { after_ns: 0, exit_latency_ns: 0, cold_percent: 0 }], "ns", Limits::IdleStates,
+        idle_states: IdleStates = vec![IdleState::default()], "ns", Limits::IdleStates,
             Some(Term::IdleExit);
         /// Work of the interrupt of a timer or device, without the wake-up that it makes.
         interrupt_ns: Number = 0, "ns", TIME, Some(Term::Interrupts);

@@ -73,19 +73,24 @@ pub(crate) fn show_figure(figure: Figure, present: &[Distance], threads: usize) 
             present.iter().map(|d| format!("{} {}", d.name(), table[d.index()])).collect()
         }
         Figure::Speeds(speeds) => speeds.iter().take(threads).map(u32::to_string).collect(),
-        Figure::IdleStates(states) => {
-            let cold =
-                |percent: u32| if percent > 0 { format!(" (cold {percent} %)") } else { String::new() };
-            let state =
-                |s: &IdleState| format!("{} after {}{}", s.exit_latency_ns, s.after_ns, cold(s.cold_percent));
-            states.iter().map(state).collect()
-        }
+        Figure::IdleStates(states) => states.iter().map(show_idle_state).collect(),
         Figure::Bandwidth(limits) => {
             let limited = limits.named().into_iter().filter(|(_, limit)| *limit > 0);
             limited.map(|(name, limit)| format!("{name} {limit}")).collect()
         }
     };
     if words.is_empty() { "no limit".to_owned() } else { words.join(", ") }
+}
+
+/// An idle state; of exits that differ, the percentiles 5 and 99.
+fn show_idle_state(state: &IdleState) -> String {
+    let IdleState { after_ns, exit_latency_ns, cold_percent, exit_percent } = state;
+    let [p5, .., p99, _, _] = exit_percent.percents();
+    let cold = (*cold_percent > 0).then(|| format!("cold {cold_percent} %"));
+    let spread = exit_percent.varies().then(|| format!("{p5} to {p99} %"));
+    let more: Vec<String> = cold.into_iter().chain(spread).collect();
+    let more = if more.is_empty() { String::new() } else { format!(" ({})", more.join("; ")) };
+    format!("{exit_latency_ns} after {after_ns}{more}")
 }
 
 /// Kinds of parts, largest first.

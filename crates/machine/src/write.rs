@@ -73,18 +73,24 @@ fn toml_value(figure: Figure) -> Result<Value, MachineError> {
         Figure::Number(value) => integer(value)?,
         Figure::ByDistance(values) => table(Distance::ALL.map(|d| (d.name(), values[d.index()])))?,
         Figure::Bandwidth(limits) => table(limits.named())?,
-        Figure::Speeds(speeds) => {
-            Value::Array(speeds.into_iter().map(|speed| Value::Integer(speed.into())).collect())
-        }
-        Figure::IdleStates(states) => {
-            let states = states.into_iter().map(|IdleState { after_ns, exit_latency_ns, cold_percent }| {
-                let cold = (cold_percent > 0).then_some(("cold_percent", cold_percent.into()));
-                let times = [("after_ns", after_ns), ("exit_latency_ns", exit_latency_ns)];
-                table(times.into_iter().chain(cold))
-            });
-            Value::Array(states.collect::<Result<_, _>>()?)
-        }
+        Figure::Speeds(speeds) => numbers(speeds),
+        Figure::IdleStates(states) => Value::Array(states.iter().map(idle_state).collect::<Result<_, _>>()?),
     })
+}
+
+fn idle_state(state: &IdleState) -> Result<Value, MachineError> {
+    let IdleState { after_ns, exit_latency_ns, cold_percent, exit_percent } = *state;
+    let cold = (cold_percent > 0).then_some(("cold_percent", cold_percent.into()));
+    let times = [("after_ns", after_ns), ("exit_latency_ns", exit_latency_ns)];
+    let mut table = table(times.into_iter().chain(cold))?;
+    if let (Value::Table(entries), true) = (&mut table, exit_percent.varies()) {
+        entries.insert("exit_percent".to_owned(), numbers(exit_percent.percents()));
+    }
+    Ok(table)
+}
+
+fn numbers(values: impl IntoIterator<Item = u32>) -> Value {
+    Value::Array(values.into_iter().map(|value| Value::Integer(value.into())).collect())
 }
 
 fn table(entries: impl IntoIterator<Item = (&'static str, u64)>) -> Result<Value, MachineError> {

@@ -418,6 +418,11 @@ fn idle_states() {
         states("[{ after_ns = 0, exit_latency_ns = 2, cold_percent = 10_001 }]"),
         "m.toml:22: idle state 0 has `cold_percent = 10001`; expected at most 10000"
     );
+    assert_eq!(
+        states("[{ after_ns = 0, exit_latency_ns = 2, exit_percent = [9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 8] }]"),
+        "m.toml:22: idle state 0 has `exit_percent = [9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 8]`; expected percentages that do not fall, \
+         at most 1000000"
+    );
 }
 
 #[test]

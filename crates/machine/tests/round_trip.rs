@@ -17,7 +17,7 @@ switch_process_ns = { value = 1_000, source = "test" }
 ipi_send_ns = { value = 100, source = "test" }
 ipi_flight_ns = { value = { cpu = 0, smt = 0, cluster = 0, llc = 0, node = 0, numa1 = 0, numa2 = 0 }, source = "test" }
 ipi_handle_ns = { value = 200, source = "test" }
-idle_states = { value = [{ after_ns = 0, exit_latency_ns = 2_000 }, { after_ns = 9_000, exit_latency_ns = 2_000, cold_percent = 20 }], source = "te\"st" }
+idle_states = { value = [{ after_ns = 0, exit_latency_ns = 2_000 }, { after_ns = 9_000, exit_latency_ns = 2_000, cold_percent = 20, exit_percent = [60, 90, 100, 110, 150, 200, 300, 350, 400, 900, 5_000] }], source = "te\"st" }
 line_bytes = { value = 64, source = "test" }
 lines_in_flight = { value = 8, source = "test" }
 core_cache_bytes = { value = 294_912, source = "test" }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The tree of a machine and the list of its costs, as users see them.
 
-use wakelab_machine::{Cpu, IdleState, Machine};
+use wakelab_machine::{Cpu, ExitSpread, IdleState, Machine};
 
 #[test]
 fn a_tree_with_one_cache_a_node() {
@@ -102,6 +102,9 @@ fn costs_are_listed_with_their_sources() {
     );
     assert_eq!((row("wakeup_ns").value.as_str(), row("wakeup_ns").unit), ("500", "ns"));
     let mut cold = Machine::preset("smp-2").unwrap();
-    cold.costs.idle_states = vec![IdleState { after_ns: 0, exit_latency_ns: 9, cold_percent: 20 }];
+    cold.costs.idle_states =
+        vec![IdleState { after_ns: 0, exit_latency_ns: 9, cold_percent: 20, ..IdleState::default() }];
     assert!(cold.cost_rows().iter().any(|row| row.value == "9 after 0 (cold 20 %)"));
+    cold.costs.idle_states[0].exit_percent = ExitSpread::of((60..=160).collect()).unwrap();
+    assert!(cold.cost_rows().iter().any(|row| row.value == "9 after 0 (cold 20 %; 65 to 159 %)"));
 }

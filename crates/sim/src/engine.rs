@@ -62,7 +62,7 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
     ) -> Result<Engine<'a, O>, SimError> {
         let (machine, workload) = (&*scenario.machine, &*scenario.workload);
         let (nr_cpus, nr_tasks) = (machine.topology.nr_cpus(), workload.tasks.len());
-        let hardware = Hardware::new(machine, nr_tasks);
+        let hardware = Hardware::new(machine, nr_tasks, seed);
         let nodes = hardware.memory.nodes().to_vec();
         let patience_ns = Checker::patience_ns(machine, scenario.lines_of_cpu());
         Ok(Engine {

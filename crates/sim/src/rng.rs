@@ -14,6 +14,8 @@ pub(crate) enum Purpose {
     TickPhase = 2,
     /// The offset of a group's periods of bandwidth control, by group.
     QuotaPhase = 3,
+    /// How long exits from idle take, by CPU.
+    IdleExit = 4,
 }
 
 #[derive(Clone)]

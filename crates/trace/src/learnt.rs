@@ -68,6 +68,7 @@ use wakelab_machine::{Costs, Distance, IdleState, MAX_COLD_PERCENT, Machine};
 use crate::beside::{self, Kinds};
 use crate::between::{self, EVENTS_OF_WAKE, FEWEST, Pairs, usual_mean};
 use crate::event::What;
+use crate::exits;
 use crate::measured::{Measured, MeasuredWake, WakeKind};
 use crate::program::scaled;
 use crate::quantile::quantile;
@@ -301,8 +302,13 @@ impl Learnt {
         for (state, exit_ns) in costs.idle_states.iter_mut().zip(rising(&all)) {
             state.exit_latency_ns = exit_ns;
         }
+        let told: Vec<bool> = exits.iter().map(Option::is_some).collect();
+        let medians = match exits::learn(&mut costs.idle_states, &told, &self.idle_wakes, before_ns) {
+            true => "medians and percentiles",
+            false => "medians",
+        };
         let source = format!(
-            "measured: medians of {} wake-ups of idle CPUs from other CPUs in {recording}, less placing, queueing, sending, \
+            "measured: {medians} of {} wake-ups of idle CPUs from other CPUs in {recording}, less placing, queueing, sending, \
              flight and handling",
             self.idle_wakes.len()
         );
@@ -432,6 +438,7 @@ impl Learnt {
                 after_ns,
                 exit_latency_ns: exit_ns.max(shallower.exit_latency_ns),
                 cold_percent: self.cold_percent(wake).max(shallower.cold_percent),
+                ..IdleState::default()
             });
             previous_ns = wake.idle_ns;
         }

@@ -14,6 +14,7 @@ pub mod causal;
 mod ctf;
 pub mod error;
 pub mod event;
+mod exits;
 pub mod explained;
 mod fields;
 pub mod flows;

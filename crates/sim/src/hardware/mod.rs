@@ -18,6 +18,7 @@ use crate::hardware::cpu::{Core, Cpu};
 use crate::hardware::memory::Memory;
 use crate::hardware::queue::EventQueue;
 use crate::ids::dense;
+use crate::rng::{Purpose, Stream as Random};
 use crate::time_use::TimeKind;
 
 /// A machine that executes segments.
@@ -30,11 +31,13 @@ pub(crate) struct Hardware<'a> {
     /// Work done by all CPUs, by kind, in 1/1024 ns.
     pub(crate) done: [u128; TimeKind::COUNT],
     pub(crate) memory: Memory,
+    /// What decides how long exits from idle take, by CPU; none if they do not differ.
+    exits: Vec<Random>,
 }
 
 impl<'a> Hardware<'a> {
     /// The machine at time 0, every CPU idle.
-    pub(crate) fn new(machine: &'a Machine, nr_tasks: usize) -> Hardware<'a> {
+    pub(crate) fn new(machine: &'a Machine, nr_tasks: usize, seed: u64) -> Hardware<'a> {
         let topology = &machine.topology;
         let core_of: Vec<u32> = dense(topology.cpus.iter().map(|cpu| cpu.core));
         let mut core_cpus = vec![Vec::new(); core_of.iter().max().map_or(0, |&last| last as usize + 1)];
@@ -42,6 +45,8 @@ impl<'a> Hardware<'a> {
             core_cpus[core as usize].push(cpu as u32);
         }
         let cpus = topology.cpus.iter().zip(&core_of);
+        let exits_vary = machine.costs.idle_states.iter().any(|state| state.exit_percent.varies());
+        let nr_exits = if exits_vary { core_of.len() as u32 } else { 0 };
         Hardware {
             costs: &machine.costs,
             now_ns: 0,
@@ -50,6 +55,7 @@ impl<'a> Hardware<'a> {
             done: [0; TimeKind::COUNT],
             cores: core_cpus.into_iter().map(Core::new).collect(),
             memory: Memory::new(machine),
+            exits: (0..nr_exits).map(|cpu| Random::new(seed, Purpose::IdleExit, cpu)).collect(),
         }
     }
 }

@@ -17,7 +17,7 @@
 //! two threads is 600. 1,024,000 - 400 x 1024 = 614,400 units are left and take 1,024 ns more, until 1,424 ns. Of these
 //! 1,424 ns of CPU time 1,000 are work and 424 slowdown.
 
-use wakelab_machine::IdleState;
+use wakelab_machine::{EXIT_DRAWS, IdleState};
 
 use crate::hardware::Hardware;
 use crate::hardware::cpu::Doing;
@@ -165,6 +165,14 @@ impl Hardware<'_> {
         let c = &self.cpus[cpu as usize];
         let threads = self.cores[c.core as usize].executing.max(1) as usize;
         Speed::new((c.capacity * self.costs.smt_speed[threads - 1] / UNITS as u32).max(1))
+    }
+
+    /// Returns how long the CPU takes to leave this idle state.
+    pub(crate) fn exit_ns(&mut self, cpu: u32, state: &IdleState) -> u64 {
+        match self.exits.get_mut(cpu as usize) {
+            Some(exits) => state.exit_ns(exits.from(0, EXIT_DRAWS.into()) as u32),
+            None => state.exit_latency_ns,
+        }
     }
 
     /// The idle state in which the CPU is.

@@ -24,7 +24,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
                 self.kernel.cpus[cpu as usize].cold = state.cold(UNITS);
                 self.settle(cpu);
                 self.ledger.checker.set_idle(cpu, false);
-                let exit_units = state.exit_latency_ns * UNITS;
+                let exit_units = self.hardware.exit_ns(cpu, &state) * UNITS;
                 self.hardware.cpus[cpu as usize].set(Doing::IdleExit, TimeKind::IdleExit, exit_units);
                 self.go(cpu);
             }

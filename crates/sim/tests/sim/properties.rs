@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use wakelab_machine::{Bandwidth, Distance, IdleState, Machine};
+use wakelab_machine::{Bandwidth, Distance, ExitSpread, IdleState, Machine};
 use wakelab_policy::{Cover, PolicySpec};
 use wakelab_sim::{Ending, HostProfile, Outcome, Scenario, run, run_explained};
 use wakelab_workload::{Barrier, Channel, End, Group, Home, Lock, Op, Quota, Source, Task, Workload};
@@ -35,9 +35,15 @@ fn any_machine() -> impl Strategy<Value = Machine> {
             costs.switch_process_ns = cost[6] + cost[7];
             costs.ipi_send_ns = cost[8] / 10;
             costs.ipi_handle_ns = cost[9] / 10;
+            let exit_percent = ExitSpread::of(cost[..4].to_vec()).unwrap_or_default();
             costs.idle_states = vec![
-                IdleState { after_ns: 0, exit_latency_ns: cost[10], cold_percent: 0 },
-                IdleState { after_ns: 5_000, exit_latency_ns: cost[10] + 20 * cost[11], cold_percent: 30 },
+                IdleState { exit_latency_ns: cost[10], exit_percent, ..IdleState::default() },
+                IdleState {
+                    after_ns: 5_000,
+                    exit_latency_ns: cost[10] + 20 * cost[11],
+                    cold_percent: 30,
+                    ..IdleState::default()
+                },
             ];
             costs.tick_period_ns = tick_period_ns;
             costs.tick_ns = cost[12];

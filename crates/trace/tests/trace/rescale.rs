@@ -154,7 +154,12 @@ fn an_unseen_wake_up_of_an_idle_cpu_was_due_before_the_switch() {
             .runtime(1, 75, 1, 1, 15)
             .switch(1, 80, 1, "S", 0);
         let machine = costs(|costs| {
-            costs.idle_states = vec![IdleState { after_ns: 0, exit_latency_ns: exit_ns, cold_percent: 0 }];
+            costs.idle_states = vec![IdleState {
+                after_ns: 0,
+                exit_latency_ns: exit_ns,
+                cold_percent: 0,
+                ..IdleState::default()
+            }];
             (costs.interrupt_ns, costs.wakeup_ns) = (6, 4);
         });
         let options = Options { recorded_on: Some(machine), ..Options::default() };
@@ -173,7 +178,12 @@ fn what_a_cpu_does_slowly_after_it_has_idled_is_no_work() {
     script.switch(0, 0, 0, "R", 1).switch(0, 100, 1, "S", 0).switch(0, 50_000, 0, "R", 1);
     script.switch(0, 62_000, 1, "X", 2).switch(0, 92_000, 2, "X", 0);
     let machine = costs(|costs| {
-        let state = |after_ns, cold_percent| IdleState { after_ns, exit_latency_ns: 0, cold_percent };
+        let state = |after_ns, cold_percent| IdleState {
+            after_ns,
+            exit_latency_ns: 0,
+            cold_percent,
+            ..IdleState::default()
+        };
         costs.idle_states = vec![state(0, 0), state(1_000, 20)];
     });
     let options = Options { recorded_on: Some(machine), ..Options::default() };
@@ -298,7 +308,12 @@ fn a_timer_was_due_before_its_core_was_awake() {
     };
     let machine = || {
         costs(|costs| {
-            let state = |after_ns, exit_latency_ns| IdleState { after_ns, exit_latency_ns, cold_percent: 0 };
+            let state = |after_ns, exit_latency_ns| IdleState {
+                after_ns,
+                exit_latency_ns,
+                cold_percent: 0,
+                ..IdleState::default()
+            };
             costs.idle_states = vec![state(0, 5), state(150, 20)];
         })
     };

@@ -125,7 +125,12 @@ fn where_nothing_costs_anything_a_replay_is_the_run() {
 fn idling_costs_a_replay_what_it_costs_the_run() {
     let mut machine = Machine::preset("smp-8").expect("a preset");
     machine.costs = Costs::free(1);
-    let state = |after_ns, cold_percent| IdleState { after_ns, exit_latency_ns: 0, cold_percent };
+    let state = |after_ns, cold_percent| IdleState {
+        after_ns,
+        exit_latency_ns: 0,
+        cold_percent,
+        ..IdleState::default()
+    };
     machine.costs.idle_states = vec![state(0, 0), state(1_000, 25)];
     let mut refill_ns = 0;
     for workload in WORKLOADS {
