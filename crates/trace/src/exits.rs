@@ -20,8 +20,8 @@ use crate::learnt::IdleWake;
 /// The fewest wake-ups that teach a distribution.
 pub(crate) const MANY: usize = 100;
 
-/// Sets how exits from these states differ, shallowest first. `told`: do wake-ups tell a state's exit? `before_ns`: what
-/// of a wake-up's latency is no exit. Returns whether the recording tells how exits differ.
+/// Sets how exits from these states differ, shallowest first. `told`: do wake-ups tell a state's exit?
+/// `before_ns`: what of a wake-up's latency is no exit. Returns whether the recording tells how exits differ.
 pub(crate) fn learn(states: &mut [IdleState], told: &[bool], wakes: &[IdleWake], before_ns: u64) -> bool {
     let mut of_states = vec![Vec::new(); states.len()];
     for wake in wakes {

@@ -13,6 +13,8 @@
 //! it measured 1,000 and 4,000 ns for the first two, the second state's exit is 8,000 ns. So are the figures of states
 //! with few of all wake-ups ([`UNUSUAL`]).
 //!
+//! How single exits differ from that median is learnt, too: exits.rs.
+//!
 //! What a wake-up costs its waker shows between messages: between.rs. A recording without messages has what
 //! `wakelab record` measured, and what three events of the recorder cost. The least is the median from sched_waking to
 //! sched_wakeup on the waker's CPU. An import takes that time off the waker's work, so a replay must charge it again.
