@@ -10,8 +10,7 @@
 //! How long a CPU takes to leave idle depends on how long it idled before: the kernel's governor predicts, and a host
 //! polls for its guest as long as that has lately been of use. In a program the same idleness comes again and again, so
 //! each wake-up that counts follows others of the same idleness. Without these, a wake-up after 10 us of idling took
-//! 7 us in some rounds and 20 in others on a virtual machine, because one after 10 ms came before it; in programs that
-//! wake each other it takes 7.
+//! 7 us in some rounds and 20 in others on a virtual machine, because one after 10 ms came before it.
 //!
 //! For *idle* the wakee reads the clock when it is back in user space. From this latency the time of a hand-over on one
 //! CPU (write, wake-up, switch, return) is subtracted; the rest is the interrupt's way and the exit from idle.
@@ -39,8 +38,9 @@ use crate::cost::{self, THREAD};
 
 /// For how long the other CPU idles before a wake-up, and in how many rounds.
 const IDLE: [(u64, usize); 4] = [(10_000, 60), (100_000, 60), (1_000_000, 40), (10_000_000, 15)];
-/// Wake-ups before one that counts, from which governor and host learn, and the most time that they idle.
+/// The most wake-ups before one that counts, from which governor and host learn.
 const LEARNING: u64 = 10;
+/// The most time that they idle together.
 const LEARNING_NS: u64 = 1_000_000;
 /// Rounds of all kinds.
 const ROUNDS: usize = 60;

@@ -18,7 +18,7 @@ use wakelab_machine::{ExitSpread, IdleState};
 use crate::learnt::IdleWake;
 
 /// The fewest wake-ups that teach a distribution.
-pub(crate) const MANY: usize = 100;
+const MANY: usize = 100;
 
 /// Sets how exits from these states differ, shallowest first. `told`: do wake-ups tell a state's exit?
 /// `before_ns`: what of a wake-up's latency is no exit. Returns whether the recording tells how exits differ.

@@ -87,8 +87,8 @@ fn an_idle_exit_is_told_from_the_wake_up() {
         (costs.wakeup_ns, costs.ipi_send_ns, costs.ipi_handle_ns) = (5, 20, 7);
         costs.ipi_flight_ns = [300; wakelab_machine::Distance::COUNT];
         costs.idle_states = vec![
-            IdleState { after_ns: 0, exit_latency_ns: 0, cold_percent: 0, ..IdleState::default() },
-            IdleState { after_ns: 1_000, exit_latency_ns: 500, cold_percent: 0, ..IdleState::default() },
+            IdleState::default(),
+            IdleState { after_ns: 1_000, exit_latency_ns: 500, ..IdleState::default() },
         ];
         machine
     };

@@ -16,8 +16,8 @@ fn a_busy_sibling_keeps_the_core_shallow() {
         {
             let mut machine = machine(1, 1, threads);
             machine.costs.idle_states = vec![
-                IdleState { after_ns: 0, exit_latency_ns: 10, cold_percent: 0, ..IdleState::default() },
-                IdleState { after_ns: 1_000, exit_latency_ns: 500, cold_percent: 0, ..IdleState::default() },
+                IdleState { after_ns: 0, exit_latency_ns: 10, ..IdleState::default() },
+                IdleState { after_ns: 1_000, exit_latency_ns: 500, ..IdleState::default() },
             ];
             let mut tasks = vec![bound(&[0], vec![sleep(50_000), compute(100)])];
             tasks.extend(sibling_ns.map(|work_ns| bound(&[1], vec![compute(work_ns)])));
@@ -57,7 +57,7 @@ fn work_after_a_deep_state_takes_longer() {
     for host in HOSTS {
         let mut machine = machine(1, 1, 1);
         machine.costs.idle_states = vec![
-            IdleState { after_ns: 0, exit_latency_ns: 10, cold_percent: 0, ..IdleState::default() },
+            IdleState { after_ns: 0, exit_latency_ns: 10, ..IdleState::default() },
             IdleState { after_ns: 1_000, exit_latency_ns: 500, cold_percent: 20, ..IdleState::default() },
         ];
         let slow = [sleep(50_000), compute(10_000), compute(30_000), sleep(500), compute(1_000)];

@@ -62,7 +62,7 @@ fn leaving_an_idle_state_slows_no_sibling_down() {
     for host in HOSTS {
         let mut machine = smt2();
         machine.costs.idle_states =
-            vec![IdleState { after_ns: 0, exit_latency_ns: 300, cold_percent: 0, ..IdleState::default() }];
+            vec![IdleState { after_ns: 0, exit_latency_ns: 300, ..IdleState::default() }];
         machine.costs.interrupt_ns = 100;
         machine.costs.smt_speed = vec![1024, 512];
         let busy = bound(&[0], vec![compute(10_000)]);

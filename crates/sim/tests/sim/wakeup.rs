@@ -21,13 +21,8 @@ fn priced() -> Machine {
     costs.ipi_flight_ns = by_distance(1_000_000, 2_000_000);
     costs.ipi_handle_ns = 10_000_000;
     costs.idle_states = vec![
-        IdleState { after_ns: 0, exit_latency_ns: 0, cold_percent: 0, ..IdleState::default() },
-        IdleState {
-            after_ns: 500_000_000,
-            exit_latency_ns: 300_000_000,
-            cold_percent: 0,
-            ..IdleState::default()
-        },
+        IdleState::default(),
+        IdleState { after_ns: 500_000_000, exit_latency_ns: 300_000_000, ..IdleState::default() },
     ];
     costs.tick_period_ns = 100_000_000;
     machine

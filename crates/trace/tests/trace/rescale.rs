@@ -154,12 +154,8 @@ fn an_unseen_wake_up_of_an_idle_cpu_was_due_before_the_switch() {
             .runtime(1, 75, 1, 1, 15)
             .switch(1, 80, 1, "S", 0);
         let machine = costs(|costs| {
-            costs.idle_states = vec![IdleState {
-                after_ns: 0,
-                exit_latency_ns: exit_ns,
-                cold_percent: 0,
-                ..IdleState::default()
-            }];
+            costs.idle_states =
+                vec![IdleState { after_ns: 0, exit_latency_ns: exit_ns, ..IdleState::default() }];
             (costs.interrupt_ns, costs.wakeup_ns) = (6, 4);
         });
         let options = Options { recorded_on: Some(machine), ..Options::default() };
@@ -308,12 +304,8 @@ fn a_timer_was_due_before_its_core_was_awake() {
     };
     let machine = || {
         costs(|costs| {
-            let state = |after_ns, exit_latency_ns| IdleState {
-                after_ns,
-                exit_latency_ns,
-                cold_percent: 0,
-                ..IdleState::default()
-            };
+            let state =
+                |after_ns, exit_latency_ns| IdleState { after_ns, exit_latency_ns, ..IdleState::default() };
             costs.idle_states = vec![state(0, 5), state(150, 20)];
         })
     };
