@@ -19,35 +19,35 @@ use crate::costs::MAX_COST_NS;
 /// What is drawn for an exit is below this.
 pub const EXIT_DRAWS: u32 = 1_000_000;
 
+/// The number of percentiles of [`ExitSpread`].
+pub const NR_PERCENTILES: usize = 11;
+
 /// The percentiles of [`ExitSpread`], of [`EXIT_DRAWS`]: 5, 25, 50, 75, 90, 95, 97, 98, 99, 99.5 and 99.9 %.
-const PERCENTILES: [u32; 11] =
+const PERCENTILES: [u32; NR_PERCENTILES] =
     [50_000, 250_000, 500_000, 750_000, 900_000, 950_000, 970_000, 980_000, 990_000, 995_000, 999_000];
 
 /// The largest percentage: a hiccup of the host may be a thousand times as long as a shallow exit.
 pub(crate) const MAX_EXIT_PERCENT: u32 = 1_000_000;
 
+/// The fewest samples beyond a percentile that tell it.
+const FEWEST_BEYOND: u64 = 2;
+
 /// How single exits from an idle state differ, in percent of its `exit_latency_ns`, at the percentiles 5, 25, 50, 75,
 /// 90, 95, 97, 98, 99, 99.5 and 99.9. By default all are alike: 100.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct ExitSpread([u32; PERCENTILES.len()]);
+pub struct ExitSpread([u32; NR_PERCENTILES]);
 
 impl Default for ExitSpread {
     fn default() -> ExitSpread {
-        ExitSpread([100; PERCENTILES.len()])
+        ExitSpread([100; NR_PERCENTILES])
     }
 }
 
 impl ExitSpread {
     /// Returns the distribution of these exits, which are in percent; `None` if there are none.
-    pub fn of(mut percents: Vec<u64>) -> Option<ExitSpread> {
-        percents.sort_unstable();
-        let last = percents.len().checked_sub(1)? as u64;
-        let at = |millionths: u32| {
-            let rank = (last * u64::from(millionths) + u64::from(EXIT_DRAWS) / 2) / u64::from(EXIT_DRAWS);
-            percents[rank as usize].min(MAX_EXIT_PERCENT.into()) as u32
-        };
-        Some(ExitSpread(PERCENTILES.map(at)))
+    pub fn of(percents: Vec<u64>) -> Option<ExitSpread> {
+        at_percentiles(percents).map(ExitSpread::from)
     }
 
     /// Returns the same distances from 100 %, in ns, for a state whose exit takes `to_ns` instead of `from_ns`: what
@@ -60,26 +60,54 @@ impl ExitSpread {
         }))
     }
 
+    /// Returns what this number of samples tells: a percentile with fewer than [`FEWEST_BEYOND`] of them beyond it is
+    /// as the last one with more. The longest of a few hundred exits may be a host's hiccup of milliseconds, and would
+    /// be one in a thousand exits.
+    pub fn known_by(self, samples: u64) -> ExitSpread {
+        let beyond = |millionths: u32| samples * u64::from(EXIT_DRAWS - millionths) / u64::from(EXIT_DRAWS);
+        let known = PERCENTILES.iter().take_while(|&&at| beyond(at) >= FEWEST_BEYOND).count();
+        let last = self.0[known.saturating_sub(1)];
+        ExitSpread(std::array::from_fn(|at| if at < known { self.0[at] } else { last }))
+    }
+
     /// Do exits differ?
     pub fn varies(&self) -> bool {
         *self != ExitSpread::default()
     }
 
     /// The percentages, by percentile.
-    pub fn percents(&self) -> [u32; PERCENTILES.len()] {
+    pub fn percents(&self) -> [u32; NR_PERCENTILES] {
         self.0
     }
 
     /// Returns the percentage of an exit that is longer than `draw` of [`EXIT_DRAWS`].
     fn percent(&self, draw: u32) -> u64 {
         let above = PERCENTILES.partition_point(|&at| at <= draw);
-        let (Some(low), true) = (above.checked_sub(1), above < PERCENTILES.len()) else {
-            return self.0[above.min(PERCENTILES.len() - 1)].into();
+        let (Some(low), true) = (above.checked_sub(1), above < NR_PERCENTILES) else {
+            return self.0[above.min(NR_PERCENTILES - 1)].into();
         };
         let [from, to] = [low, above].map(|index| u64::from(self.0[index]));
         let [width, part] = [PERCENTILES[above], draw].map(|at| u64::from(at - PERCENTILES[low]));
         from + (to - from) * part / width
     }
+}
+
+/// What exits take at each percentile, in percent.
+impl From<[u64; NR_PERCENTILES]> for ExitSpread {
+    fn from(percents: [u64; NR_PERCENTILES]) -> ExitSpread {
+        ExitSpread(percents.map(|percent| percent.min(MAX_EXIT_PERCENT.into()) as u32))
+    }
+}
+
+/// Returns what these samples are at the percentiles of [`ExitSpread`]; `None` if there are none.
+pub fn at_percentiles(mut samples: Vec<u64>) -> Option<[u64; NR_PERCENTILES]> {
+    samples.sort_unstable();
+    let last = samples.len().checked_sub(1)? as u64;
+    let at = |millionths: u32| {
+        let rank = (last * u64::from(millionths) + u64::from(EXIT_DRAWS) / 2) / u64::from(EXIT_DRAWS);
+        samples[rank as usize]
+    };
+    Some(PERCENTILES.map(at))
 }
 
 impl IdleState {
@@ -120,12 +148,22 @@ mod tests {
         assert!((0..EXIT_DRAWS).step_by(9_999).all(|draw| state.exit_ns(draw) == 777));
     }
 
-    /// Of 0 to 1,000 %, each once, a percentile is its number times ten.
+    /// Of 480 samples 2.4 are beyond the percentile 99.5, and 0.48 beyond 99.9; of 240, 2.4 and 1.2 beyond 99 and 99.5.
     #[test]
-    fn a_distribution_of_samples() {
-        let spread = ExitSpread::of((0..=1_000).rev().collect()).unwrap();
-        assert_eq!(spread.percents(), [50, 250, 500, 750, 900, 950, 970, 980, 990, 995, 999]);
-        assert_eq!(ExitSpread::of(vec![7]).unwrap().percents(), [7; 11]);
-        assert_eq!(ExitSpread::of(vec![]), None);
+    fn few_samples_do_not_tell_the_last_percentiles() {
+        let spread = ExitSpread([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+        let known = |samples| spread.known_by(samples).percents()[8..].to_vec();
+        assert_eq!([2_000, 480, 240].map(known), [[9, 10, 11], [9, 10, 10], [9, 9, 9]]);
+        assert_eq!(spread.known_by(0).percents(), [1; 11]);
+    }
+
+    /// Of 0 to 1,000, each once, a percentile is its number times ten.
+    #[test]
+    fn percentiles_of_samples() {
+        let of_each = at_percentiles((0..=1_000).rev().collect());
+        assert_eq!(of_each, Some([50, 250, 500, 750, 900, 950, 970, 980, 990, 995, 999]));
+        assert_eq!(at_percentiles(vec![7]), Some([7; 11]));
+        assert_eq!(at_percentiles(vec![]), None);
+        assert_eq!(ExitSpread::from([u64::MAX; 11]).percents(), [MAX_EXIT_PERCENT; 11]);
     }
 }

@@ -41,7 +41,7 @@ pub use core_cache::CoreCache;
 pub use costs::{Bandwidth, Costs, IdleState, MAX_COLD_PERCENT};
 pub use cpulist::{format as cpu_list, parse as parse_cpu_list};
 pub use error::MachineError;
-pub use exits::{EXIT_DRAWS, ExitSpread};
+pub use exits::{EXIT_DRAWS, ExitSpread, NR_PERCENTILES, at_percentiles};
 pub use host::OnlineCpus;
 pub use nearest::nearest;
 pub use presets::presets;

@@ -9,7 +9,7 @@
 //!
 //! How long a CPU takes to leave idle depends on how long it idled before: the kernel's governor predicts, and a host
 //! polls for its guest as long as that has lately been of use. In a program the same idleness comes again and again, so
-//! each wake-up that counts follows others of the same idleness. Without these, a wake-up after 10 us of idling took
+//! the wake-ups that count follow others of the same idleness. Without these, a wake-up after 10 us of idling took
 //! 7 us in some rounds and 20 in others on a virtual machine, because one after 10 ms came before it.
 //!
 //! For *idle* the wakee reads the clock when it is back in user space. From this latency the time of a hand-over on one
@@ -17,7 +17,8 @@
 //!
 //! Then the wakee does the same work twice: *cold*, and *warm* (crates/measure/src/cold.rs).
 //!
-//! Samples of all kinds take turns, so that other programs hit all of them. Figures are medians with quartiles. On a
+//! Samples of all kinds take turns, so that other programs hit all of them. Figures are medians with quartiles. The
+//! latencies of *idle* have percentiles up to 99.9, too (crates/machine/src/exits.rs): a program's tail is theirs. On a
 //! busy machine the other CPU does not idle, so the CPU time that others than the wakee used there is measured, too; a
 //! reader may ignore what was measured beside them.
 //!
@@ -29,16 +30,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
-use wakelab_machine::{Distance, Topology};
+use wakelab_machine::{Distance, Topology, at_percentiles};
 use wakelab_measure::ColdWork;
 use wakelab_trace::{Measured, MeasuredWake, WakeKind};
 
 use crate::clock::{cpu_time_ns, now_ns, pin};
 use crate::cost::{self, THREAD};
 
-/// For how long the other CPU idles before a wake-up, and in how many rounds.
-const IDLE: [(u64, usize); 4] = [(10_000, 60), (100_000, 60), (1_000_000, 40), (10_000_000, 15)];
-/// The most wake-ups before one that counts, from which governor and host learn.
+/// For how long the other CPU idles before a wake-up, in how many rounds, and how many wake-ups of a round count: the
+/// tail is one in a hundred.
+const IDLE: [(u64, usize, usize); 4] =
+    [(10_000, 60, 8), (100_000, 60, 4), (1_000_000, 40, 1), (10_000_000, 15, 1)];
+/// The most wake-ups before those that count, from which governor and host learn.
 const LEARNING: u64 = 10;
 /// The most time that they idle together.
 const LEARNING_NS: u64 = 1_000_000;
@@ -132,12 +135,14 @@ fn wake(here: u32, there: Option<u32>) -> io::Result<Measured> {
                 back_out.read_exact(&mut byte)?;
             }
             let Some(far_in) = &mut far_in else { continue };
-            for (samples, &(idle_ns, rounds)) in idle.iter_mut().zip(&IDLE) {
+            for (samples, &(idle_ns, rounds, counted)) in idle.iter_mut().zip(&IDLE) {
                 if round < rounds && began.elapsed() < LIMIT {
                     for _ in 0..LEARNING.min(LEARNING_NS / idle_ns) {
                         wake_idle(far_in, &far, idle_ns, &mut Samples::default())?;
                     }
-                    wake_idle(far_in, &far, idle_ns, samples)?;
+                    for _ in 0..counted {
+                        wake_idle(far_in, &far, idle_ns, samples)?;
+                    }
                 }
             }
         }
@@ -239,13 +244,15 @@ fn figures([none, none_cpu, local]: [&Samples; 3], idle: &[Samples], hand_over_n
         samples: samples.waker_ns.len() as u64,
         waker_ns: quartiles(&samples.waker_ns, call_ns),
         latency_ns: quartiles(&samples.latency_ns, hand_over_ns),
+        latency_percentiles_ns: at_percentiles(samples.latency_ns.clone())
+            .map(|all_ns| all_ns.map(|ns| ns.saturating_sub(hand_over_ns))),
         cold_ns: quartiles(&samples.cold_ns, 0),
         warm_ns: quartiles(&samples.warm_ns, 0),
     };
     let local = of(WakeKind::Local, 0, local, call_cpu_ns);
-    let mut all = vec![MeasuredWake { latency_ns: [hand_over_ns; 3], ..local }];
+    let mut all = vec![MeasuredWake { latency_ns: [hand_over_ns; 3], latency_percentiles_ns: None, ..local }];
     let idle = idle.iter().zip(IDLE);
-    all.extend(idle.map(|(samples, (idle_ns, _))| of(WakeKind::Idle, idle_ns, samples, call_ns)));
+    all.extend(idle.map(|(samples, (idle_ns, ..))| of(WakeKind::Idle, idle_ns, samples, call_ns)));
     all.retain(|wake| wake.samples >= FEWEST as u64);
     all
 }
@@ -297,6 +304,10 @@ mod tests {
         assert_eq!(figures.len(), 2, "seven samples are too few");
         assert_eq!((figures[0].kind, figures[0].waker_ns), (WakeKind::Local, [1_000, 1_100, 1_200]));
         assert_eq!((figures[1].kind, figures[1].idle_ns), (WakeKind::Idle, 10_000));
+        assert_eq!(
+            (figures[0].latency_percentiles_ns, figures[1].latency_percentiles_ns),
+            (None, Some([30_000; 11]))
+        );
         assert_eq!(
             (figures[1].waker_ns[1], figures[1].latency_ns[1], figures[1].cold_ns, figures[1].warm_ns),
             (20_000, 30_000, [3_500; 3], [35_000; 3])

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How single exits from idle differ, by a recording's wake-ups of idle CPUs.
+//! How single exits from idle differ, by a recording's wake-ups of idle CPUs, or by those that `wakelab record` made.
 //!
 //! The exit latency of a state is a median. A replay in which each exit took just that would have the recorded median,
 //! but neither the recorded mean nor the recorded tail: on a virtual machine, one wake-up in fifty waits for the host.
@@ -16,6 +16,7 @@
 use wakelab_machine::{ExitSpread, IdleState};
 
 use crate::learnt::IdleWake;
+use crate::measured::MeasuredWake;
 
 /// The fewest wake-ups that teach a distribution.
 const MANY: usize = 100;
@@ -30,19 +31,32 @@ pub(crate) fn learn(states: &mut [IdleState], told: &[bool], wakes: &[IdleWake],
         let exit_ns = wake.latency_ns.saturating_sub(before_ns);
         of_states[at].push(exit_ns.saturating_mul(100) / states[at].exit_latency_ns);
     }
-    let mut most = None;
-    let mut own = vec![None; states.len()];
-    for (at, percents) in of_states.into_iter().enumerate().filter(|(at, _)| told[*at]) {
+    let of_states = of_states.into_iter().zip(told).map(|(percents, &told)| {
         let count = percents.len();
-        if count >= MANY {
-            own[at] = ExitSpread::of(percents);
-            most = most.max(Some((count, at)));
-        }
-    }
-    let Some((_, usual)) = most else { return false };
-    let (usual_ns, of_usual) = (states[usual].exit_latency_ns, own[usual].unwrap_or_default());
-    for (state, own) in states.iter_mut().zip(own) {
-        state.exit_percent = own.unwrap_or_else(|| of_usual.moved(usual_ns, state.exit_latency_ns));
+        if told && count >= MANY { Some((count as u64, ExitSpread::of(percents)?)) } else { None }
+    });
+    set(states, of_states.collect())
+}
+
+/// Sets how exits from these states differ by what `wakelab record` measured after as much idleness.
+pub(crate) fn measured(states: &mut [IdleState], wakes: &[&MeasuredWake], before_ns: u64) {
+    let of_states = states.iter().zip(wakes).map(|(state, wake)| {
+        let exit_ns = Some(state.exit_latency_ns).filter(|&ns| ns > 0 && wake.samples >= MANY as u64)?;
+        let percent = |ns: u64| ns.saturating_sub(before_ns).saturating_mul(100) / exit_ns;
+        let spread = ExitSpread::from(wake.latency_percentiles_ns?.map(percent));
+        Some((wake.samples, spread.known_by(wake.samples)))
+    });
+    set(states, of_states.collect());
+}
+
+/// Sets the distributions of states, which are given with their numbers of samples. A state without one gets what the
+/// state with most samples adds, in ns. Returns false if no state has one.
+fn set(states: &mut [IdleState], of_states: Vec<Option<(u64, ExitSpread)>>) -> bool {
+    let most = states.iter().zip(&of_states).filter_map(|(state, of)| Some((state.exit_latency_ns, (*of)?)));
+    let Some((usual_ns, (_, of_usual))) = most.max_by_key(|(_, (count, _))| *count) else { return false };
+    for (state, of_state) in states.iter_mut().zip(of_states) {
+        let moved = || of_usual.moved(usual_ns, state.exit_latency_ns);
+        state.exit_percent = of_state.map_or_else(moved, |(_, spread)| spread);
     }
     true
 }

@@ -311,6 +311,7 @@ mod tests {
             samples: 60,
             waker_ns: [1, 2, 3],
             latency_ns: [4; 3],
+            latency_percentiles_ns: None,
             cold_ns: [0; 3],
             warm_ns: [0; 3],
         };

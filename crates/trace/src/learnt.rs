@@ -65,13 +65,13 @@
 
 use std::collections::BTreeMap;
 
-use wakelab_machine::{Costs, Distance, IdleState, MAX_COLD_PERCENT, Machine};
+use wakelab_machine::{Costs, Distance, Machine};
 
 use crate::beside::{self, Kinds};
 use crate::between::{self, EVENTS_OF_WAKE, FEWEST, Pairs, usual_mean};
 use crate::event::What;
 use crate::exits;
-use crate::measured::{Measured, MeasuredWake, WakeKind};
+use crate::measured::{Measured, WakeKind};
 use crate::program::scaled;
 use crate::quantile::quantile;
 
@@ -82,9 +82,6 @@ const UNUSUAL: usize = 10;
 /// The fewest wake-ups of idle CPUs, and of the waker's own, whose wakers tell more than what was measured: what a
 /// waker does next differs, too.
 const FEWEST_BESIDE_MEASURED: usize = 100;
-
-/// If others used more of the CPU that should have idled, medians say how busy it was.
-const BUSY_PERCENT: u32 = 25;
 
 /// The longest rest of a system call that counts: the kernel's shortest tick is 1 ms.
 pub(crate) const CALL_NS_MAX: u64 = 100_000;
@@ -266,7 +263,7 @@ impl Learnt {
         self.bound_forks(&mut machine, recording);
         let costs = &mut machine.costs;
         let flight_ns = costs.ipi_flight_ns[farthest(base)];
-        let measured = self.measured_states(costs, flight_ns);
+        let measured = self.measured.idle_states(costs, flight_ns);
         let was_measured = measured.is_some();
         if let Some(states) = measured {
             costs.idle_states = states;
@@ -376,7 +373,7 @@ impl Learnt {
     /// Returns what a wake-up on the waker's CPU costs, with the recorder's events.
     fn measured_wake_ns(&self) -> Option<u64> {
         let mut local = self.measured.wakes.iter().filter(|wake| wake.kind == WakeKind::Local);
-        Some(self.usual(local.next()?.waker_ns) + EVENTS_OF_WAKE * self.event_cost_ns)
+        Some(self.measured.usual(local.next()?.waker_ns) + EVENTS_OF_WAKE * self.event_cost_ns)
     }
 
     /// Learns what an interrupt to an idle CPU costs its waker.
@@ -407,50 +404,13 @@ impl Learnt {
         machine.sources.insert("ipi_send_ns".to_owned(), source);
     }
 
-    /// Returns the lower quartile if others used the CPU that should have idled, and the median otherwise.
-    fn usual(&self, quartiles: [u64; 3]) -> u64 {
-        quartiles[usize::from(self.measured.busy_percent.unwrap_or(0) <= BUSY_PERCENT)]
-    }
-
     /// Returns what a wake-up of an idle CPU costs its waker more than a local one: the median over all idlenesses.
     fn measured_send_ns(&self) -> Option<u64> {
         let of = |kind: WakeKind| {
             let wakes = self.measured.wakes.iter().filter(move |wake| wake.kind == kind);
-            quantile(wakes.map(|wake| self.usual(wake.waker_ns)), 50)
+            quantile(wakes.map(|wake| self.measured.usual(wake.waker_ns)), 50)
         };
         Some(of(WakeKind::Idle)?.saturating_sub(of(WakeKind::Local)?))
-    }
-
-    /// Returns the exits from idle that were measured. A state begins at the geometric mean of its idleness and the one
-    /// before.
-    fn measured_states(&self, costs: &Costs, flight_ns: u64) -> Option<Vec<IdleState>> {
-        let mut idle: Vec<_> =
-            self.measured.wakes.iter().filter(|wake| wake.kind == WakeKind::Idle).collect();
-        idle.sort_by_key(|wake| wake.idle_ns);
-        idle.dedup_by_key(|wake| wake.idle_ns);
-        let before_ns = costs.ipi_send_ns + flight_ns + costs.ipi_handle_ns;
-        let mut states: Vec<IdleState> = Vec::new();
-        let mut previous_ns = 0;
-        for wake in idle {
-            let exit_ns = self.usual(wake.latency_ns).saturating_sub(before_ns);
-            let shallower = states.last().copied().unwrap_or_default();
-            let after_ns =
-                u64::try_from((u128::from(previous_ns) * u128::from(wake.idle_ns)).isqrt()).ok()?;
-            states.push(IdleState {
-                after_ns,
-                exit_latency_ns: exit_ns.max(shallower.exit_latency_ns),
-                cold_percent: self.cold_percent(wake).max(shallower.cold_percent),
-                ..IdleState::default()
-            });
-            previous_ns = wake.idle_ns;
-        }
-        (!states.is_empty()).then_some(states)
-    }
-
-    /// Returns how much longer the wakee's first work took, in percent.
-    fn cold_percent(&self, wake: &MeasuredWake) -> u32 {
-        let percent = scaled(100, self.usual(wake.cold_ns), self.usual(wake.warm_ns).max(1));
-        if wake.warm_ns == [0; 3] { 0 } else { percent.min(u64::from(MAX_COLD_PERCENT)) as u32 }
     }
 
     /// Learns interrupts that wake, and ticks.
