@@ -339,6 +339,7 @@ impl Bandwidth {
 
 impl Costs {
     /// Returns the state in which a core is that has idled for `idle_ns`.
+    #[inline]
     pub fn idle_state(&self, idle_ns: u64) -> IdleState {
         self.idle_states.iter().rev().find(|state| state.after_ns <= idle_ns).copied().unwrap_or_default()
     }
@@ -353,16 +354,19 @@ impl Costs {
 
     /// Returns how long `bytes` take from the caches of a CPU at that distance, in ns: whole lines, overlapping,
     /// rounded up.
+    #[inline]
     pub fn transfer_ns(&self, bytes: u64, distance: Distance) -> u64 {
         self.fetch_ns(bytes, self.line_transfer_ps[distance.index()])
     }
 
     /// Returns how long it takes to refetch `bytes` that the core's own caches lost from its last-level cache, in ns.
     /// Lines overlap as in [`Costs::transfer_ns`].
+    #[inline]
     pub fn refetch_ns(&self, bytes: u64) -> u64 {
         self.fetch_ns(bytes, self.llc_hit_ps)
     }
 
+    #[inline]
     fn fetch_ns(&self, bytes: u64, line_ps: u64) -> u64 {
         let lines = bytes.div_ceil(self.line_bytes.max(1));
         (lines * line_ps).div_ceil(1000 * self.lines_in_flight.max(1))

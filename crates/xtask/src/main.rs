@@ -3,6 +3,7 @@
 //!
 //! This crate builds with nothing but Rust: whatever needs clang, libelf or a kernel runs as a child process.
 
+mod beside;
 mod clang;
 mod command;
 mod docs;

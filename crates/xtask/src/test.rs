@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `cargo xtask test`: the quick tier of everything, stage by stage, each with a printed budget.
 //!
-//! The test kernel is built in the background, at low priority, while the rest compiles. A stage that this machine
-//! cannot run is announced and counted as skipped, never passed over in silence. Budgets are printed, not enforced:
-//! no test depends on time.
+//! The test kernel is built in the background, at low priority, while the rest compiles. What of the stage `vm` is in
+//! virtual time takes one CPU and depends on nothing else, so it runs beside the other stages. A stage that this
+//! machine cannot run is announced and counted as skipped, never passed over in silence. Budgets are printed, not
+//! enforced: no test depends on time.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
+use crate::beside::Beside;
 use crate::clang::{CLANG_VERSIONS, bpf_clang};
 use crate::command::{self, Skipped, cache, cargo, find_program, root, run as run_command};
 use crate::setup::{BROWSERS, run_setup};
@@ -46,6 +48,8 @@ const TOTAL_MIN: (u32, u32) = (68, 37);
 #[derive(Default)]
 struct Shared {
     kernel_build: Option<Child>,
+    /// The guests in virtual time, from when there is a kernel.
+    guests: Option<Beside>,
 }
 
 const STAGES: &[Stage] = &[
@@ -129,9 +133,17 @@ pub(crate) fn run(args: &TestArgs) -> Result<()> {
     }
     let mut shared = Shared::default();
     let mut rows = Vec::new();
+    let is_wanted = |stage: &Stage| args.only.is_empty() || args.only.iter().any(|name| name == stage.name);
+    let has_guests = STAGES.iter().any(|stage| {
+        stage.name == "vm" && is_wanted(stage) && !args.skip.iter().any(|name| name == stage.name)
+    });
     for stage in STAGES {
-        if !args.only.is_empty() && !args.only.iter().any(|name| name == stage.name) {
+        if !is_wanted(stage) {
             continue;
+        }
+        // Not beside setup, which installs the emulator.
+        if has_guests && stage.name != "setup" && shared.guests.is_none() && vm_kernel::kernel_is_cached()? {
+            shared.guests = Some(start_guests()?);
         }
         println!(
             "==== {}: {} (budget {} min cold, {} min warm)",
@@ -298,7 +310,6 @@ fn experiments(_: &mut Shared) -> Result<()> {
 fn policy_c(_: &mut Shared) -> Result<()> {
     let target = command::target_folder()?.join("policy-c");
     let test = |name: &str, compiler: &Path, runner: Option<(String, String)>| {
-        println!("policy-c: {name}");
         let mut command = cargo();
         command
             .env("CC", compiler)
@@ -307,13 +318,19 @@ fn policy_c(_: &mut Shared) -> Result<()> {
             .env("CARGO_TARGET_DIR", target.join(name))
             .args(["test", "--quiet", "-p", "wakelab-policy", "-p", "wakelab-log", "--lib", "--tests"])
             .envs(runner);
-        run_command(&mut command)
+        command
     };
     let gcc = find_program(&["gcc"]).ok_or_else(|| Skipped("no gcc".into()))?;
     let runtime = command::text(Command::new(&gcc).arg("-print-file-name=libasan.so"))?;
     let preload = format!("env LD_PRELOAD={runtime}");
-    test("gcc-sanitizers", &gcc, Some((runner_variable()?, preload)))?;
-    test("clang-sanitizer", &bpf_clang()?, None)
+    let runner = (runner_variable()?, preload);
+    // All of policy/ is one unit of C, so that a compiler has one CPU to do.
+    let by_clang =
+        bpf_clang().and_then(|clang| Beside::start("policy-c", vec![test("clang-sanitizer", &clang, None)]));
+    println!("policy-c: gcc-sanitizers");
+    let by_gcc = run_command(&mut test("gcc-sanitizers", &gcc, Some(runner)));
+    println!("policy-c: clang-sanitizer");
+    by_gcc.and(by_clang.and_then(Beside::end))
 }
 
 /// The variable by which cargo is told what to start test programs with, for this machine's own target.
@@ -415,34 +432,28 @@ fn vm(shared: &mut Shared) -> Result<()> {
         println!("vm: waiting for the kernel build");
         build.wait().context("the kernel build")?;
     }
-    // Guests in virtual time use one CPU each and depend on nothing else, so that two run beside each other. The one
-    // with races comes last, alone.
-    let folder = command::target_folder()?.join("vm");
-    std::fs::create_dir_all(&folder)?;
-    let log = folder.join("smoke.log");
-    let output = std::fs::File::create(&log)?;
-    let mut smoke = vm_command(&["smoke", "--icount"])?
-        .stdin(Stdio::null())
-        .stdout(output.try_clone()?)
-        .stderr(output)
-        .spawn()
-        .context("cannot start vm smoke")?;
+    let guests = shared.guests.take().map_or_else(start_guests, Ok)?;
     println!(
         "vm: left out: fair, fuzz, stress-loads and soak, which take minutes (cargo xtask vm test --only fair)"
     );
-    let steps = "pinned,affinity,forks,cgroups,real-time,partial,waits,stats,again,yield,stall,forbidden";
-    // What is packed is what is tested, where a package can be made.
+    // These run what is packed, where a package can be made.
     let packed: &[&str] = if package::can_make() { &["--package"] } else { &[] };
-    let ab = [&["ab"], packed].concat();
-    let test = [&["test", "--only", steps], packed].concat();
-    let beside = run_command(&mut vm_command(&ab)?).and(run_command(&mut vm_command(&test)?));
-    let smoked = smoke.wait().context("vm smoke")?;
-    print!("{}", std::fs::read_to_string(&log)?);
+    let run = |arguments: &[&str]| run_command(&mut vm_command(&[arguments, packed].concat())?);
+    let of_package = run(&["ab"]).and(run(&["test", "--guest", "two-llcs"]));
+    let beside = guests.end();
+    // Real time and its races need the whole machine.
     let races = run_command(&mut vm_command(&["test", "--guest", "races"])?);
-    if !smoked.success() {
-        bail!("xtask vm smoke failed");
-    }
-    beside.and(races)
+    of_package.and(beside).and(races)
+}
+
+/// Starts the guests in virtual time that need nothing but the kernel and the loader. Their limits of wall time are
+/// wide, because the other stages leave them less than a CPU.
+fn start_guests() -> Result<Beside> {
+    let steps = "pinned,affinity,forks,cgroups,real-time,partial,waits,stats,again,yield,stall";
+    let limited = |arguments: &[&str]| vm_command(&[arguments, &["--limit", "3000"]].concat());
+    let commands = vec![limited(&["smoke", "--icount"])?, limited(&["test", "--only", steps])?];
+    println!("vm: guests in virtual time run beside the stages from here on");
+    Beside::start("vm-guests", commands)
 }
 
 /// `cargo xtask vm` with these arguments.

@@ -206,7 +206,7 @@ fn run_kind(kind: &Kind, args: &TestArgs, programs: &[PathBuf], mut names: Vec<&
         if args.icount && kind.accel == Accel::Multi { Accel::Icount { shift: 0 } } else { kind.accel };
     for _ in 0..MOST_BOOTS {
         let guest = Guest {
-            name: "test",
+            name: kind.what,
             smp: args.smp.as_deref().unwrap_or(kind.smp),
             accel,
             memory: "1G",
