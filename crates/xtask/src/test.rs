@@ -134,9 +134,8 @@ pub(crate) fn run(args: &TestArgs) -> Result<()> {
     let mut shared = Shared::default();
     let mut rows = Vec::new();
     let is_wanted = |stage: &Stage| args.only.is_empty() || args.only.iter().any(|name| name == stage.name);
-    let has_guests = STAGES.iter().any(|stage| {
-        stage.name == "vm" && is_wanted(stage) && !args.skip.iter().any(|name| name == stage.name)
-    });
+    let is_skipped = |stage: &Stage| args.skip.iter().any(|name| name == stage.name);
+    let has_guests = STAGES.iter().any(|stage| stage.name == "vm" && is_wanted(stage) && !is_skipped(stage));
     for stage in STAGES {
         if !is_wanted(stage) {
             continue;
@@ -150,7 +149,7 @@ pub(crate) fn run(args: &TestArgs) -> Result<()> {
             stage.name, stage.what, stage.budget_min.0, stage.budget_min.1
         );
         let begin = Instant::now();
-        let result = if args.skip.iter().any(|name| name == stage.name) {
+        let result = if is_skipped(stage) {
             Err(Skipped("left out by --skip".into()).into())
         } else {
             (stage.run)(&mut shared)
