@@ -94,7 +94,8 @@ pub struct NameOutcome {
     pub tasks: u64,
     /// CPU time of all of them, in nanoseconds.
     pub cpu_time_ns: u64,
-    /// When the last of them ended, since the first judged task ran; `None` if one did not.
+    /// When the last of them ended, since the first judged task ran; `None` if one did not. If some of them are
+    /// awaited, the others do not count.
     pub done_ns: Option<u64>,
     /// Times from the start of a wake-up to the switch-in, in the measured part; two digits.
     pub wakeup_latency: Histogram,

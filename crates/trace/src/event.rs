@@ -83,6 +83,8 @@ pub struct Told<'a> {
     pub footprint_bytes: Option<u64>,
     /// It belongs to the service. Only our own exports say so of a task.
     pub judged: bool,
+    /// The service is done when such tasks are. Only our own exports say so of a task.
+    pub awaited: bool,
     /// The control group that it is in, if that is known.
     pub cgroup: Option<&'a str>,
     /// The number and the nice value of its autogroup, if it has one.
@@ -100,6 +102,7 @@ impl Told<'_> {
             slice_ns: None,
             footprint_bytes: None,
             judged: false,
+            awaited: false,
             cgroup: None,
             session: None,
             from_before: true,

@@ -5,7 +5,8 @@
 //! but neither the recorded mean nor the recorded tail: on a virtual machine, one wake-up in fifty waits for the host.
 //! So each wake-up's exit is set in relation to its state's, and the distribution of these percentages is that state's.
 //! A state with fewer than [`MANY`] wake-ups, or whose wake-ups do not tell its exit, is as far from its median, in ns,
-//! as the state with most wake-ups is.
+//! as the state with most wake-ups is. A percentile that few wake-ups tell is as the last one that enough of them do
+//! ([`ExitSpread::known_by`]): else a single hiccup among 100 exits would be one in a hundred.
 //!
 //! Worked example: placing, queueing, and the interrupt take 1,000 ns, and a state's exit is 10,000. Of 100 wake-ups,
 //! 96 take 11,000 ns, and four 31,000. The percentiles up to 95 are 100 %; the others are 300 %. A deeper state, of
@@ -33,7 +34,8 @@ pub(crate) fn learn(states: &mut [IdleState], told: &[bool], wakes: &[IdleWake],
     }
     let of_states = of_states.into_iter().zip(told).map(|(percents, &told)| {
         let count = percents.len();
-        if told && count >= MANY { Some((count as u64, ExitSpread::of(percents)?)) } else { None }
+        let spread = ExitSpread::of(percents).filter(|_| told && count >= MANY)?;
+        Some((count as u64, spread.known_by(count as u64)))
     });
     set(states, of_states.collect())
 }

@@ -51,9 +51,9 @@ impl Format for Text {
         if self.printing || is_noise(text, any_event) { Line::Skip } else { Line::Unknown }
     }
 
-    /// `# wakelab-task: pid=7 cpus=0-3 slice_ns=3000000 footprint_bytes=32768 judged=1`; without `cpus=` it may run
-    /// everywhere, without `slice_ns=` it has asked for no slice, and without `judged=1` it does not belong to the
-    /// service.
+    /// `# wakelab-task: pid=7 cpus=0-3 slice_ns=3000000 footprint_bytes=32768 judged=1 awaited=1`; without `cpus=` it
+    /// may run everywhere, without `slice_ns=` it has asked for no slice, without `judged=1` it does not belong to the
+    /// service, and without `awaited=1` the service may be done before it is.
     fn told(line: &str) -> Option<Told<'_>> {
         let mut scan = Scan::new(line);
         let tid = (scan.eat(TOLD) && scan.eat(" pid=")).then(|| scan.id()).flatten()?;
@@ -64,12 +64,13 @@ impl Format for Text {
         };
         let slice_ns = if scan.eat(" slice_ns=") { Some(scan.number()?.try_into().ok()?) } else { None };
         let footprint_bytes = scan.eat(" footprint_bytes=").then(|| scan.number()).flatten()?;
-        let judged = scan.eat(" judged=1");
+        let [judged, awaited] = [" judged=1", " awaited=1"].map(|text| scan.eat(text));
         scan.rest.is_empty().then_some(Told {
             cpus,
             slice_ns,
             footprint_bytes: Some(footprint_bytes),
             judged,
+            awaited,
             ..Told::nothing(tid)
         })
     }
@@ -300,6 +301,9 @@ mod tests {
         let sliced = Told { slice_ns: Some(200_000), ..with };
         let text = "# wakelab-task: pid=7 cpus=0-3,8 slice_ns=200000 footprint_bytes=9 judged=1";
         assert_eq!(Text::told(text), Some(sliced));
+        let awaited = Told { awaited: true, ..with };
+        let text = "# wakelab-task: pid=7 cpus=0-3,8 footprint_bytes=9 judged=1 awaited=1";
+        assert_eq!(Text::told(text), Some(awaited));
         let without = Told { cpus: None, judged: false, ..with };
         assert_eq!(Text::told("# wakelab-task: pid=7 footprint_bytes=9"), Some(without));
         assert_eq!(Text::told("# wakelab-task: pid=7"), None);

@@ -23,6 +23,7 @@ fn task(name: &str, weight: u32, allowed: Option<Vec<u32>>, footprint_bytes: u64
         last_cpu: None,
         footprint_bytes,
         judged: false,
+        awaited: false,
         cut_off: false,
         polls: false,
         after_sleep_ns: 0,
@@ -251,9 +252,9 @@ proptest! {
                     read.push((event.time_ns, event.cpu, tid, event.context, format!("{:?}", event.what)));
                 }
                 Ok(Some(Item::Told(about))) => {
-                    let Told { tid, cpus, slice_ns, footprint_bytes, judged, .. } = about;
+                    let Told { tid, cpus, slice_ns, footprint_bytes, judged, awaited, .. } = about;
                     told.push((tid, cpus.map(str::to_owned), footprint_bytes.unwrap_or(0)));
-                    prop_assert!(!judged);
+                    prop_assert!(!judged && !awaited);
                     prop_assert_eq!(slice_ns, (tid == 2).then_some(300_000));
                 }
                 Ok(Some(item)) => prop_assert!(false, "{item:?}"),

@@ -3,8 +3,8 @@
 //!
 //! Tools that read ftrace text read this, and so does [`crate::read`]. Importing an export is the only test of an
 //! importer in which the truth is known. The text has three things that no kernel writes, and that other tools ignore:
-//! - `# wakelab-task:` comments with the affinity and the working set of a task, and whether it is judged, which are in
-//!   no event;
+//! - `# wakelab-task:` comments with the affinity and the working set of a task, and whether it is judged and awaited,
+//!   which are in no event;
 //! - `sync=1` at the end of a sched_waking if the waker is about to wait;
 //! - markers (`tracing_mark_write`) at time 0 and at the end, so that nothing is cut off.
 //!
@@ -55,9 +55,11 @@ impl<W: Write> FtraceText<W> {
             let cpus =
                 spec.allowed.as_deref().map(|cpus| format!(" cpus={}", cpu_list(cpus))).unwrap_or_default();
             let judged = if spec.judged { " judged=1" } else { "" };
+            let awaited = if spec.awaited { " awaited=1" } else { "" };
             let bytes = spec.footprint_bytes;
             let slice = spec.slice_ns.map(|slice_ns| format!(" slice_ns={slice_ns}")).unwrap_or_default();
-            text += &format!("{TOLD} pid={}{cpus}{slice} footprint_bytes={bytes}{judged}\n", task + 1);
+            text +=
+                &format!("{TOLD} pid={}{cpus}{slice} footprint_bytes={bytes}{judged}{awaited}\n", task + 1);
         }
         let mut writer = FtraceText { out, tasks: Named::all(workload), error: None };
         let result = writer.out.write_all(text.as_bytes());

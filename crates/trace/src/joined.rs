@@ -184,6 +184,7 @@ mod tests {
             last_cpu: None,
             footprint_bytes: 0,
             judged: false,
+            awaited: false,
             cut_off: false,
             polls: false,
             after_sleep_ns: 0,

@@ -129,10 +129,14 @@ fn service(recording: &Recording) -> Vec<String> {
             notes.push(printable(&format!("no task is called {}", missing.join(" or "))).into_owned());
         }
     }
-    let judged = recording.workload.tasks.iter().filter(|task| task.judged).count() / recording.runs as usize;
+    let of_service = || recording.workload.tasks.iter().filter(|task| task.judged);
+    let judged = of_service().count() / recording.runs as usize;
     if judged > 0 {
         let service = &recording.service;
-        notes.push(printable(&format!("service: {service} ({})", count(judged as u64, "task"))).into_owned());
+        let rest_goes_on = of_service().any(|task| task.awaited) && of_service().any(|task| !task.awaited);
+        let done = if rest_goes_on { ", done when the command is" } else { "" };
+        let tasks = count(judged as u64, "task");
+        notes.push(printable(&format!("service: {service} ({tasks}){done}")).into_owned());
     }
     notes
 }

@@ -29,8 +29,10 @@ pub struct Observed {
     /// Their CPU time together.
     pub cpu_ns: u64,
     /// When the last of them left its CPU for the last time, since the recording began; of the service, since the first
-    /// of its tasks ran.
+    /// of its tasks ran, and by the awaited tasks alone, if there are such among them.
     pub done_ns: u64,
+    /// Whether `done_ns` is by awaited tasks alone ([`Service::Told`]).
+    pub awaited: bool,
     /// Wake-ups that ended a wait.
     pub wakeups: u64,
     /// Switch-ins of a task, idle tasks not counted.
@@ -50,7 +52,7 @@ impl Observed {
     fn add(&mut self, other: &Observed) {
         self.tasks += other.tasks;
         self.cpu_ns += other.cpu_ns;
-        self.done_ns = self.done_ns.max(other.done_ns);
+        (self.awaited, self.done_ns) = (self.awaited, self.done_ns).max((other.awaited, other.done_ns));
         self.wakeups += other.wakeups;
         self.switches += other.switches;
         self.preemptions += other.preemptions;
@@ -77,7 +79,8 @@ pub struct Observations {
 impl Observations {
     /// Adds a task that will be seen no more.
     pub(crate) fn add(&mut self, comm: &str, observed: &Observed, judged: bool) {
-        self.by_comm.entry(comm.to_owned()).or_default().add(observed);
+        let of_comm = self.by_comm.entry(comm.to_owned()).or_default();
+        of_comm.add(&Observed { awaited: false, ..observed.clone() });
         if judged {
             self.judged.entry(comm.to_owned()).or_default().add(observed);
         }
@@ -104,9 +107,12 @@ pub enum Service {
     /// time of these (a `sleep`, a shell), because such tasks tell when the recording ended, not the work.
     #[default]
     Unknown,
-    /// The recorded command with all tasks that descend from it, and tasks of some names.
+    /// The recorded command with all tasks that descend from it, and tasks of some names. If the command and these
+    /// descendants have [`SMALL_PER_MILLE`] of the service's CPU time or more, they are awaited: the service is done
+    /// when they are, because a server goes on after the last request, with work that nobody waits for. A command of
+    /// less (`sleep 10`) tells when the recording ended, so each task of the service counts.
     Told {
-        /// The command was seen.
+        /// The command was seen, and no names were asked for.
         command: bool,
         /// The names, or their beginnings and `*`.
         names: Vec<String>,

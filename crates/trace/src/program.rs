@@ -39,6 +39,7 @@ pub(crate) struct Known {
     pub(crate) slice_ns: Option<u32>,
     pub(crate) footprint_bytes: u64,
     pub(crate) judged: bool,
+    pub(crate) awaited: bool,
 }
 
 /// What comments of a recording say of tasks.
@@ -56,16 +57,14 @@ impl KnownTasks {
             return;
         }
         let Entry::Vacant(entry) = self.by_tid.entry(told.tid) else { return };
-        let allowed = told.cpus.and_then(cpus).map(|cpus| match self.sets.get(&cpus[..]) {
-            Some(shared) => Rc::clone(shared),
-            None => {
-                let shared: Rc<[u32]> = cpus.into();
-                self.sets.insert(Rc::clone(&shared));
-                shared
-            }
+        let allowed = told.cpus.and_then(cpus).map(|cpus| {
+            let shared = self.sets.get(&cpus[..]).cloned().unwrap_or_else(|| cpus.into());
+            self.sets.insert(Rc::clone(&shared));
+            shared
         });
         let footprint_bytes = told.footprint_bytes.unwrap_or(DEFAULT_FOOTPRINT_BYTES);
-        entry.insert(Known { allowed, slice_ns: told.slice_ns, footprint_bytes, judged: told.judged });
+        let Told { slice_ns, judged, awaited, .. } = *told;
+        entry.insert(Known { allowed, slice_ns, footprint_bytes, judged, awaited });
     }
 
     /// Notes that a new task may run where its parent may, and has its slice, unless a comment says otherwise.
@@ -213,6 +212,8 @@ pub(crate) struct Tracked {
     pub(crate) of_command: bool,
     /// It belongs to the service, which the recording tells.
     pub(crate) judged: bool,
+    /// The service is done when such tasks are.
+    pub(crate) awaited: bool,
     /// It reads from several channels as messages come.
     pub(crate) polls: bool,
     /// What its event loop does after each sleep (messages/turns.rs).
@@ -277,6 +278,7 @@ impl Tracked {
             of_recorder: false,
             of_command: false,
             judged: false,
+            awaited: false,
             polls: false,
             after_sleep_ns: 0,
             first_group: None,
@@ -509,7 +511,8 @@ impl Tracked {
     /// Takes what was seen of it, with its name.
     pub(crate) fn watched(&mut self) -> (&str, Observed) {
         let observed = std::mem::take(&mut self.watched.observed);
-        (&self.name, Observed { tasks: 1, cpu_ns: self.cpu_ns, done_ns: self.ready_ns, ..observed })
+        let (cpu_ns, done_ns, awaited) = (self.cpu_ns, self.ready_ns, self.awaited);
+        (&self.name, Observed { tasks: 1, cpu_ns, done_ns, awaited, ..observed })
     }
 
     /// Whether nothing it did is known yet.
@@ -646,6 +649,7 @@ pub(crate) fn workload(
             last_cpu: if task.parent.is_some() { None } else { task.last_cpu },
             footprint_bytes: known.map_or(DEFAULT_FOOTPRINT_BYTES, |known| known.footprint_bytes),
             judged: task.judged,
+            awaited: task.awaited,
             cut_off: task.state != State::Exited && !task.exit_seen,
             polls: task.polls,
             after_sleep_ns: task.after_sleep_ns,

@@ -39,6 +39,7 @@ impl Watch {
                 slice_ns: spec.slice_ns,
                 footprint_bytes: Some(spec.footprint_bytes),
                 judged: spec.judged,
+                awaited: spec.awaited,
                 ..Told::nothing(task as u32 + 1)
             }));
         }

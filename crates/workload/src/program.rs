@@ -85,8 +85,8 @@ pub enum End {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
-    /// Time from [`Op::MarkBegin`] (or 0) to [`Op::MarkEnd`], or to the end of the last task that is [`Task::judged`]
-    /// if there are such tasks, or to the end; lower is better.
+    /// Time from [`Op::MarkBegin`] (or 0) to [`Op::MarkEnd`]; without a mark to the end of the last task that is
+    /// [`Task::awaited`], or else [`Task::judged`], if there are such tasks, or to the end; lower is better.
     Makespan,
     /// Units counted by [`Op::Count`] per second from [`Op::MarkBegin`] (or 0) on; higher is better.
     Rate,
@@ -125,6 +125,11 @@ pub struct Task {
     /// it.
     #[serde(default)]
     pub judged: bool,
+    /// Whether its end counts for [`Measure::Makespan`], if it is judged. Where no judged task is awaited, the end of
+    /// each counts. Otherwise only a part of them tells when the work is done: the rest (a server, its housekeeping)
+    /// goes on afterwards.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub awaited: bool,
     /// Whether it is unknown what the task does after its program, because the recording ends there. Then the end of
     /// the program costs nothing, wakes no task and is no exit; the task just does nothing more.
     #[serde(default)]
@@ -148,7 +153,8 @@ pub struct Task {
 
 impl Task {
     /// Returns a task of nice 0 that runs `program` from time 0 on any CPU, in process `process`, with
-    /// [`DEFAULT_FOOTPRINT_BYTES`]. It has no parent and no group, and is not judged.
+    /// [`DEFAULT_FOOTPRINT_BYTES`]. It has no parent and no group, and is neither judged nor
+    /// awaited.
     pub fn new(name: impl Into<String>, process: u32, program: Vec<Op>) -> Task {
         Task {
             name: name.into(),
@@ -161,6 +167,7 @@ impl Task {
             last_cpu: None,
             footprint_bytes: DEFAULT_FOOTPRINT_BYTES,
             judged: false,
+            awaited: false,
             cut_off: false,
             polls: false,
             after_sleep_ns: 0,

@@ -59,6 +59,7 @@ fn task(name: &str, process: u32, footprint_bytes: u64, program: &[Op]) -> Task 
         last_cpu: None,
         footprint_bytes,
         judged: false,
+        awaited: false,
         cut_off: false,
         polls: false,
         after_sleep_ns: 0,
@@ -125,6 +126,7 @@ fn schbench_messages_as_first_written() {
     };
     let worker = |m: u32| Task {
         judged: true,
+        awaited: false,
         cut_off: false,
         polls: false,
         after_sleep_ns: 0,

@@ -221,8 +221,9 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             }
             Next::Gone => {
                 self.kernel.alive -= 1;
-                if self.workload.tasks[task as usize].judged {
-                    self.ledger.tally.judged_gone(task, now_ns);
+                let spec = &self.workload.tasks[task as usize];
+                if spec.judged {
+                    self.ledger.tally.judged_gone(task, spec.awaited, now_ns);
                 }
                 self.block(cpu, Life::Exited);
                 return false;

@@ -27,9 +27,11 @@ pub(crate) struct ByName {
 struct Name {
     name: String,
     tasks: u64,
-    /// Those that have not ended.
+    /// Some of them are awaited, so that the others do not count for the end.
+    some_are_awaited: bool,
+    /// Those that count for the end and have not ended.
     left: u64,
-    /// When the last of them ended.
+    /// When the last of these ended.
     done_ns: u64,
     wakeup_latency: Delays,
     run_delay: Delays,
@@ -38,7 +40,8 @@ struct Name {
 impl Name {
     fn new(name: &str) -> Name {
         let [wakeup_latency, run_delay] = [(); 2].map(|()| Delays::with_digits(SIGNIFICANT_DIGITS));
-        Name { name: name.to_owned(), tasks: 0, left: 0, done_ns: 0, wakeup_latency, run_delay }
+        let name = name.to_owned();
+        Name { name, tasks: 0, some_are_awaited: false, left: 0, done_ns: 0, wakeup_latency, run_delay }
     }
 }
 
@@ -59,8 +62,12 @@ impl ByName {
                 by_name.names.len() as u32 - 1
             });
             by_name.of_task.push(index);
-            by_name.names[index as usize].tasks += 1;
-            by_name.names[index as usize].left += 1;
+            let name = &mut by_name.names[index as usize];
+            name.tasks += 1;
+            if task.awaited && !name.some_are_awaited {
+                (name.some_are_awaited, name.left) = (true, 0);
+            }
+            name.left += u64::from(task.awaited || !name.some_are_awaited);
         }
         by_name
     }
@@ -82,8 +89,8 @@ impl ByName {
     }
 
     /// A task has ended.
-    pub(crate) fn gone(&mut self, task: u32, now_ns: u64) {
-        if let Some(name) = self.of(task) {
+    pub(crate) fn gone(&mut self, task: u32, awaited: bool, now_ns: u64) {
+        if let Some(name) = self.of(task).filter(|name| awaited || !name.some_are_awaited) {
             name.left -= 1;
             name.done_ns = now_ns;
         }

@@ -40,9 +40,11 @@ pub(crate) struct Tally {
     pub(crate) judged_begin_ns: Option<u64>,
     /// When the measured part ended, and the number of units then.
     pub(crate) end: Option<(u64, u64)>,
-    /// Judged tasks that have not ended.
+    /// Some judged tasks are awaited, so that the others do not count for the end.
+    some_are_awaited: bool,
+    /// Judged tasks that count for the end and have not ended.
     judged_left: u64,
-    /// When the last judged task ended, and the number of units then.
+    /// When the last of these ended, and the number of units then.
     judged_end: Option<(u64, u64)>,
 }
 
@@ -57,6 +59,8 @@ fn add(sums: &mut Reads, reads: &PolicyReads) {
 
 impl Tally {
     pub(crate) fn new(tasks: &[Task]) -> Tally {
+        let some_are_awaited = tasks.iter().any(|task| task.judged && task.awaited);
+        let counts_for_end = |task: &&Task| task.judged && (task.awaited || !some_are_awaited);
         Tally {
             counts: Counts::default(),
             migrations: [0; Distance::COUNT],
@@ -79,7 +83,8 @@ impl Tally {
             counts_before: Counts::default(),
             judged_begin_ns: None,
             end: None,
-            judged_left: tasks.iter().filter(|task| task.judged).count() as u64,
+            some_are_awaited,
+            judged_left: tasks.iter().filter(counts_for_end).count() as u64,
             judged_end: None,
         }
     }
@@ -156,10 +161,12 @@ impl Tally {
     }
 
     /// A judged task has ended.
-    pub(crate) fn judged_gone(&mut self, task: u32, now_ns: u64) {
-        self.by_name.gone(task, now_ns);
-        self.judged_left -= 1;
-        self.judged_end = Some((now_ns, self.units));
+    pub(crate) fn judged_gone(&mut self, task: u32, awaited: bool, now_ns: u64) {
+        self.by_name.gone(task, awaited, now_ns);
+        if awaited || !self.some_are_awaited {
+            self.judged_left -= 1;
+            self.judged_end = Some((now_ns, self.units));
+        }
     }
 
     /// When the measured part began. Without a mark, what judged tasks need begins when the first of them runs, because
@@ -170,7 +177,7 @@ impl Tally {
     }
 
     /// When the measured part ended, and the number of units then; `None` if it goes on to the end. Without a mark the
-    /// end of the last judged task ends a makespan.
+    /// end of the last task that counts ends a makespan: of the awaited ones, or else of the judged ones.
     pub(crate) fn end_of(&self, measure: Measure) -> Option<(u64, u64)> {
         let of_judged = self.judged_end.filter(|_| measure == Measure::Makespan && self.judged_left == 0);
         self.end.or(of_judged)

@@ -40,6 +40,7 @@ pub(crate) fn task(cpu: u32, program: Vec<Op>) -> Task {
         last_cpu: Some(cpu),
         footprint_bytes: 0,
         judged: false,
+        awaited: false,
         cut_off: false,
         polls: false,
         after_sleep_ns: 0,

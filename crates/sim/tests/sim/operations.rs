@@ -246,7 +246,7 @@ fn judged_latencies_begin_with_the_mark() {
 #[test]
 fn a_makespan_ends_with_the_last_judged_task() {
     for host in HOSTS {
-        let makespan_ns = |judged: [bool; 3], mark: Option<Op>| {
+        let end_ns = |judged: [bool; 3], awaited: [bool; 3], mark: Option<Op>| {
             let mut second = vec![compute(200)];
             second.extend(mark);
             second.push(compute(500));
@@ -255,12 +255,22 @@ fn a_makespan_ends_with_the_last_judged_task() {
             let first = bound(&[0], vec![Op::Fork { task: 2 }, compute(100)]);
             let mut tasks = vec![first, bound(&[1], second), child];
             tasks.iter_mut().zip(judged).for_each(|(task, judged)| task.judged = judged);
+            tasks.iter_mut().zip(awaited).for_each(|(task, awaited)| task.awaited = awaited);
             outcome(&scenario(machine(1, 3, 1), tasks, host)).makespan_ns
         };
+        let makespan_ns = |judged, mark| end_ns(judged, [false; 3], mark);
         assert_eq!(makespan_ns([true, false, false], None), 100, "{host:?}");
         assert_eq!(makespan_ns([true, false, true], None), 300, "{host:?}");
         assert_eq!(makespan_ns([false; 3], None), 700, "{host:?}");
         assert_eq!(makespan_ns([true, false, false], Some(Op::MarkEnd)), 200, "a mark counts, {host:?}");
+        let awaited = [true, false, true];
+        assert_eq!(end_ns([true; 3], awaited, None), 300, "the second may go on, {host:?}");
+        assert_eq!(end_ns([true, true, false], awaited, None), 100, "only what is judged counts, {host:?}");
+        assert_eq!(
+            end_ns([false, true, false], awaited, None),
+            700,
+            "none that is judged is awaited, {host:?}"
+        );
     }
 }
 
@@ -322,6 +332,13 @@ fn judged_tasks_by_name() {
         for (task, name) in tasks.iter_mut().zip(["a", "a", "b", "c"]) {
             (task.name, task.judged) = (name.to_owned(), name != "c");
         }
+        let mut some_awaited = tasks.clone();
+        some_awaited[1].awaited = true;
+        let done_ns = outcome(&scenario(machine.clone(), some_awaited, host))
+            .by_name
+            .iter()
+            .map(|of| of.done_ns)
+            .collect::<Vec<_>>();
         let run = outcome(&scenario(machine, tasks, host));
         let names: Vec<(&str, u64, u64)> =
             run.by_name.iter().map(|of| (of.name.as_str(), of.tasks, of.wakeup_latency.count)).collect();
@@ -330,6 +347,7 @@ fn judged_tasks_by_name() {
         assert_eq!((a.wakeup_latency.sum_ns, a.run_delay.count, b.run_delay.count), (30, 3, 1), "{host:?}");
         assert_eq!((a.cpu_time_ns, b.cpu_time_ns), (600, 7), "{host:?}");
         assert_eq!((a.done_ns, b.done_ns), (Some(1070), Some(7)), "{host:?}");
+        assert_eq!(done_ns, [Some(500), Some(7)], "task 0 goes on, {host:?}");
     }
 }
 

@@ -52,7 +52,12 @@ impl Model {
             let judged = command && task.of_command
                 || names.iter().any(|name| self.fits(task, name))
                 || names.is_empty() && self.told.get(task.tid).is_some_and(|known| known.judged);
-            self.tasks[index].judged = judged && !task.is_recorder;
+            let judged = judged && !task.is_recorder;
+            let awaited = names.is_empty() && self.told.get(task.tid).is_some_and(|known| known.awaited);
+            (self.tasks[index].judged, self.tasks[index].awaited) = (judged, awaited);
+        }
+        if self.command_seen {
+            self.await_command();
         }
         if command || !names.is_empty() {
             return Ok(Service::Told { command, names });
@@ -61,6 +66,16 @@ impl Model {
             self.judge_large();
         }
         Ok(Service::Unknown)
+    }
+
+    /// Marks the tasks that tell when the service is done, as [`Service::Told`] describes.
+    fn await_command(&mut self) {
+        let of_service = || self.tasks.iter().filter(|task| task.judged);
+        let sum_ns: u64 = of_service().map(|task| task.cpu_ns).sum();
+        let command_ns: u64 = of_service().filter(|task| task.of_command).map(|task| task.cpu_ns).sum();
+        if command_ns > 0 && u128::from(command_ns) * 1000 >= u128::from(sum_ns) * SMALL_PER_MILLE {
+            self.tasks.iter_mut().for_each(|task| task.awaited = task.judged && task.of_command);
+        }
     }
 
     /// Whether a task has a name, or is in the control group of a path.

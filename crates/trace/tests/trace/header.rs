@@ -3,6 +3,7 @@
 //! everywhere.
 
 use wakelab_trace::Options;
+use wakelab_trace::observed::total;
 use wakelab_workload::Op;
 
 use crate::script::{Script, compute, program, read_text, sleep};
@@ -174,6 +175,38 @@ fn the_command_and_its_descendants_are_the_service() {
     assert_eq!(judged, [1; 4]);
     assert!(note.expect("a line").ends_with(" little CPU time (4 tasks)"));
     assert_eq!(tasks.iter().map(|(_, tasks)| tasks).sum::<u64>(), 4);
+}
+
+/// The command, t3, runs for `command_ns` from 40 on, with t2, a server of which 2,000 ns are known. t2 goes on after
+/// the command: the service is done when t3 is, unless t3 has less than 1 % of the CPU time (20 of 2,020).
+#[test]
+fn a_service_is_done_when_the_command_is() {
+    let read = |command_ns: u64| {
+        let mut script = Script::default();
+        script
+            .line("# wakelab-record: wakelab 0.1.0")
+            .line("# wakelab-recorder: 1")
+            .line("# wakelab-command-pid: 3")
+            .line("# wakelab-service: t2")
+            .switch(0, 0, 0, "R", 1)
+            .switch(1, 0, 0, "R", 2)
+            .fork(0, 20, 1, 3)
+            .switch(0, 40, 1, "S", 3)
+            .switch(0, 40 + command_ns, 3, "X", 0)
+            .switch(1, 2_000, 2, "S", 0);
+        script.explained()
+    };
+    for (command_ns, done_ns, goes_on) in [(600, 640, true), (21, 61, true), (20, 2_000, false)] {
+        let recording = read(command_ns);
+        let seen = total(recording.of_service(&recording.observed).map(|(_, observed)| observed));
+        assert_eq!((seen.done_ns, seen.awaited), (done_ns, goes_on), "{command_ns}");
+        assert_eq!(recording.observed.judged["t2"].done_ns, 2_000, "by name, each is done by itself");
+        assert_eq!(total(recording.observed.by_comm.values()).done_ns, 2_000, "of all tasks");
+        let awaited: Vec<bool> = recording.workload.tasks.iter().map(|task| task.awaited).collect();
+        assert_eq!(awaited, [false, goes_on], "{command_ns}");
+        let note = recording.notes().into_iter().find(|note| note.starts_with("service: ")).expect("a note");
+        assert_eq!(note.ends_with(" (2 tasks), done when the command is"), goes_on, "{note}");
+    }
 }
 
 /// t3 is in /a, and forks t4 there. t3 is moved to /b while t4 runs, and to the root at the end of its work.
