@@ -28,7 +28,7 @@ impl Beside {
                 command::run(command.stdin(Stdio::null()).stdout(stdout).stderr(stderr))
             };
             let results: Vec<Result<()>> = commands.into_iter().map(run).collect();
-            results.into_iter().collect()
+            command::together(results)
         });
         Ok(Beside { log, runs })
     }
@@ -36,7 +36,7 @@ impl Beside {
     /// Waits for all of them, and prints what they printed.
     ///
     /// # Errors
-    /// The first of theirs.
+    /// The first failure, else the first that this machine cannot run.
     pub(crate) fn end(self) -> Result<()> {
         let result = self.runs.join().unwrap_or_else(|_| Err(anyhow!("a thread panicked")));
         print!("{}", std::fs::read_to_string(&self.log).with_context(|| self.log.display().to_string())?);
@@ -55,8 +55,8 @@ mod tests {
     }
 
     #[test]
-    fn all_run_in_order_and_the_first_error_counts() {
-        let commands = vec![shell("echo one; exit 3"), shell("echo two; exit 4"), shell("echo three")];
+    fn all_run_in_order_and_the_first_failure_counts() {
+        let commands = ["echo one; exit 77", "echo two; exit 3", "echo three; exit 4"].map(shell).into();
         let beside = Beside::start("beside-test", commands).unwrap();
         let log = beside.log.clone();
         let error = beside.end().unwrap_err().to_string();

@@ -78,6 +78,19 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     }
 }
 
+/// Returns what several runs came to: the first failure, else the first run that was skipped. So one that this machine
+/// cannot do does not hide another one's failure.
+pub(crate) fn together(results: impl IntoIterator<Item = Result<()>>) -> Result<()> {
+    let mut skipped = Ok(());
+    for result in results {
+        match result {
+            Err(error) if error.is::<Skipped>() => skipped = skipped.and(Err(error)),
+            result => result?,
+        }
+    }
+    skipped
+}
+
 /// Runs a command and gives what it wrote to stdout.
 pub(crate) fn output(command: &mut Command) -> Result<Vec<u8>> {
     let output = command.output().with_context(|| format!("cannot run {}", show(command)))?;
