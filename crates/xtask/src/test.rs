@@ -41,8 +41,8 @@ struct Stage {
     run: fn(&mut Shared) -> Result<()>,
 }
 
-/// Minutes of all stages on 2 cores with nothing cached, and with everything cached. The second, with its parts, is what
-/// a new clone took, with guests beside the stages: 51 minutes. The first is from before guests ran there.
+/// Minutes of all stages on 2 cores with nothing cached, and with everything cached. The second, with its parts, is
+/// what a new clone took, with guests beside the stages: 51 minutes. The first is from before guests ran there.
 const TOTAL_MIN: (u32, u32) = (68, 52);
 
 /// What stages hand to each other.
