@@ -33,9 +33,9 @@ pub(crate) fn learn(states: &mut [IdleState], told: &[bool], wakes: &[IdleWake],
         of_states[at].push(exit_ns.saturating_mul(100) / states[at].exit_latency_ns);
     }
     let of_states = of_states.into_iter().zip(told).map(|(percents, &told)| {
-        let count = percents.len();
-        let spread = ExitSpread::of(percents).filter(|_| told && count >= MANY)?;
-        Some((count as u64, spread.known_by(count as u64)))
+        let percents = Some(percents).filter(|percents| told && percents.len() >= MANY)?;
+        let count = percents.len() as u64;
+        Some((count, ExitSpread::of(percents)?.known_by(count)))
     });
     set(states, of_states.collect())
 }

@@ -78,12 +78,12 @@ pub struct Observations {
 
 impl Observations {
     /// Adds a task that will be seen no more.
-    pub(crate) fn add(&mut self, comm: &str, observed: &Observed, judged: bool) {
-        let of_comm = self.by_comm.entry(comm.to_owned()).or_default();
-        of_comm.add(&Observed { awaited: false, ..observed.clone() });
+    pub(crate) fn add(&mut self, comm: &str, mut observed: Observed, judged: bool) {
         if judged {
-            self.judged.entry(comm.to_owned()).or_default().add(observed);
+            self.judged.entry(comm.to_owned()).or_default().add(&observed);
         }
+        observed.awaited = false;
+        self.by_comm.entry(comm.to_owned()).or_default().add(&observed);
     }
 
     pub(crate) fn sorted(mut self) -> Observations {
@@ -273,7 +273,7 @@ mod tests {
             ..Observed::default()
         };
         for (comm, latency_ns) in [("b", 5), ("a", 9), ("kworker/0:1", 1), ("a", 2), ("perf", 4)] {
-            all.add(comm, &of(latency_ns), comm == "a");
+            all.add(comm, of(latency_ns), comm == "a");
         }
         let all = all.sorted();
         let few = total([&all.by_comm["a"], &all.by_comm["b"]]);

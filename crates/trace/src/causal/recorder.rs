@@ -150,7 +150,7 @@ impl Model {
         for task in self.tasks.iter_mut().filter(|task| !task.is_recorder) {
             let judged = task.judged;
             let (comm, of) = task.watched();
-            observed.add(comm, &of, judged);
+            observed.add(comm, of, judged);
         }
         for of in observed.judged.values_mut() {
             of.done_ns = of.done_ns.saturating_sub(begun_ns);
