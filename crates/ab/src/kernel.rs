@@ -4,7 +4,8 @@
 //! The kernel shows it in /sys/kernel/sched_ext (Documentation/scheduler/sched-ext.rst): `state`, `root/ops` (the name
 //! of the attached scheduler), `switch_all` (whether it schedules all normal tasks) and `enable_seq` (the number of
 //! times that a scheduler was attached since boot). A policy that is attached before and after a run, with the same
-//! number, was attached all the time.
+//! number, was attached all the time. The kernel counts a scheduler a moment after its state is `enabled`
+//! (kernel/sched/ext.c, `scx_ops_enable()`), so an attachment is over only when the number has changed, too.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -145,6 +146,7 @@ pub(crate) struct Loader {
     child: Child,
     output: Output,
     sched_ext: SchedExt,
+    /// As it was before the loader started, until its scheduler is attached.
     attached: Attached,
 }
 
@@ -156,6 +158,7 @@ impl Loader {
         sched_ext: &SchedExt,
         interrupt: &Interrupt,
     ) -> Result<Loader, AbError> {
+        let before = sched_ext.now()?;
         let output = Output::new()?;
         let mut start = Command::new(&command.program);
         // Its own process group, because Ctrl-C must not end it before the command's run is over.
@@ -164,13 +167,13 @@ impl Loader {
         let child = start
             .spawn()
             .map_err(|source| AbError::NoLoader { path: command.program.display().to_string(), source })?;
-        let attached = Attached { state: String::new(), ops: String::new(), enable_seq: None };
-        let mut loader = Loader { child, output, sched_ext: sched_ext.clone(), attached };
+        let mut loader = Loader { child, output, sched_ext: sched_ext.clone(), attached: before };
 
         let begin = Instant::now();
         loop {
             let now = sched_ext.now()?;
-            if now.state == "enabled" && now.ops.starts_with(OPS_NAME) {
+            let is_counted = now.enable_seq.is_none() || now.enable_seq != loader.attached.enable_seq;
+            if now.state == "enabled" && now.ops.starts_with(OPS_NAME) && is_counted {
                 if !sched_ext.schedules_all()? {
                     let why = "it schedules only tasks of the class SCHED_EXT, and the command is not one"
                         .to_owned();

@@ -201,6 +201,17 @@ fn a_scheduler_that_is_ejected_makes_its_run_void() {
     }
 }
 
+/// The kernel says `enabled` before it counts the scheduler, which is no second attachment. The command outlasts that.
+#[test]
+fn a_scheduler_that_is_counted_late() {
+    let fake = Fake::new();
+    let options = ["--policy", POLICY, "--runs", "2", "--until", "0", "--warmup", "0", "--format", "json"];
+    let output = fake.ab("late", &options, "sleep 1");
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(document["void"].to_string(), "[]");
+}
+
 #[test]
 fn a_scheduler_that_is_ejected_again_and_again_ends_it() {
     let fake = Fake::new();

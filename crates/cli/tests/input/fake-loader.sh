@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Stands in for scx_wakelab in tests/ab.rs: does with the tree $FAKE_SYSFS what the kernel does with /sys when a scheduler comes and
 # goes. $FAKE_LOADER says how it goes wrong: refused (it does not attach), partial (only to
-# tasks that ask for it), ejected or again (detached, or detached and attached, during the run), unclean (an error
+# tasks that ask for it), late (attached for half a second before the kernel counts it), ejected or again (detached, or detached and attached, during the run), unclean (an error
 # at its end); `once` behind it, as in ejected-once: only the first time.
 
 [ "$1" = --version ] && exit 0
@@ -19,9 +19,12 @@ detach() {
 attach() {
     mkdir -p "$tree/root"
     echo wakelab_0.1.0_fake > "$tree/root/ops"
-    echo $(($(cat "$tree/enable_seq") + 1)) > "$tree/enable_seq"
     if [ "$mode" = partial ]; then echo 0; else echo 1; fi > "$tree/switch_all"
     echo enabled > "$tree/state"
+    # The kernel counts it after that.
+    [ "$mode" != late ] || sleep 0.5
+    echo $(($(cat "$tree/enable_seq") + 1)) > "$tree/enable_seq.new"
+    mv "$tree/enable_seq.new" "$tree/enable_seq"
 }
 
 trap 'detach; exit $code' INT
