@@ -4,6 +4,8 @@
 //! This crate builds with nothing but Rust: whatever needs clang, libelf or a kernel runs as a child process.
 
 mod beside;
+#[cfg(test)]
+mod ci_tests;
 mod clang;
 mod command;
 mod docs;
