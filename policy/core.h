@@ -180,6 +180,7 @@ WL_FN int wl_enqueue(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG,
 	if (in->why == WL_ENQ_SLICE_END)
 		to = wl_push_queue(p, t, to);
 	wl_queue_enqueue(p, t, to, in, out);
+	wl_loads_follow(p, t, in->now_ns);
 	return 0;
 }
 
@@ -198,6 +199,8 @@ WL_FN int wl_may_move(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG,
 {
 	__builtin_memset(out, 0, sizeof(*out));
 	wl_pull_move(p, t, in, d, out);
+	if (out->move)
+		wl_loads_follow(p, t, in->now_ns);
 	return 0;
 }
 
@@ -313,6 +316,7 @@ WL_FN_ONCE int wl_running(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, 
 	wl_push_running(p, t, cpu);
 	wl_idle_running(p, t, cpu, now_ns);
 	wl_queue_running(p, t, cpu, now_ns);
+	wl_loads_follow(p, t, now_ns);
 	return 0;
 }
 
@@ -325,6 +329,7 @@ WL_FN_ONCE int wl_stopping(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG,
 	if (!runnable)
 		t->util_slept = t->util;
 	wl_queue_stopping(p, t, now_ns, runnable);
+	wl_loads_follow(p, t, now_ns);
 	return 0;
 }
 
@@ -335,6 +340,7 @@ WL_FN int wl_sleep(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now
 	wl_util_task(p, t, now_ns);
 	t->util_slept = t->util;
 	wl_queue_sleep(p, t, now_ns, out);
+	wl_loads_follow(p, t, now_ns);
 	return 0;
 }
 
@@ -348,6 +354,7 @@ WL_FN int wl_quiescent(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64
 {
 	wl_util_task(p, t, now_ns);
 	wl_queue_leave(p, t, now_ns);
+	wl_loads_follow(p, t, now_ns);
 	return 0;
 }
 
@@ -371,6 +378,7 @@ WL_FN int wl_task_weight(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u
 			 u64 now_ns)
 {
 	wl_queue_weight(p, t, weight ? weight : 1, t->group, now_ns);
+	wl_loads_follow(p, t, now_ns);
 	return 0;
 }
 
@@ -386,8 +394,10 @@ WL_FN int wl_task_group(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 	struct wl_group *g = wl_group_at(p, slot);
 	u32 group = slot && g ? wl_get(g->counts_as) : 0;
 
-	if (group != t->group)
-		wl_queue_weight(p, t, t->weight, group, now_ns);
+	if (group == t->group)
+		return 0;
+	wl_queue_weight(p, t, t->weight, group, now_ns);
+	wl_loads_follow(p, t, now_ns);
 	return 0;
 }
 
@@ -416,6 +426,7 @@ WL_FN int wl_task_exit(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64
 {
 	wl_account_exit(p, t, now_ns);
 	wl_queue_leave(p, t, now_ns);
+	wl_loads_exit(p, t, now_ns);
 	return 0;
 }
 

@@ -128,6 +128,16 @@ enum wl_affine_form {
 	WL_AFFINE_4_15,
 };
 
+/* Which loads wake-affine compares. */
+enum wl_affine_loads {
+	/* loads.h: The weights of the tasks that are runnable now. */
+	WL_LOADS_NOW,
+	/* loads.h: Averages of the tasks that are runnable now; Linux from 3.11 until 5.4. */
+	WL_LOADS_RUNNABLE,
+	/* loads.h: Averages of all tasks that ran there last, asleep or not; Linux since 5.5. */
+	WL_LOADS_AVERAGE,
+};
+
 /* How many flips count as many, with `affine=flips`. */
 enum wl_factor {
 	/* wake_flips.h: As many as the NUMA node has CPUs. */
@@ -265,19 +275,20 @@ enum wl_push_axis {
  * names and TOML. The comment of an axis says "with" if only some values of another axis use it.
  */
 struct wl_params {
-	u32 idle;	 /* enum wl_idle_axis */
-	u32 scan_form;	 /* "form" with idle=scan: enum wl_scan_form */
-	u32 rotor;	 /* with idle=smt-balance: enum wl_rotor */
-	u32 affine;	 /* enum wl_affine_axis */
-	u32 affine_form; /* with affine=always, flips: enum wl_affine_form */
-	u32 factor;	 /* with affine=flips: enum wl_factor */
-	u32 cluster;	 /* enum wl_cluster_axis */
-	u32 groups;	 /* enum wl_groups_axis */
-	u32 queue;	 /* enum wl_queue_axis */
-	u32 capacity;	 /* enum wl_capacity_axis */
-	u32 balance;	 /* enum wl_balance_axis */
-	u32 push;	 /* enum wl_push_axis */
-	u32 fork;	 /* enum wl_fork_axis */
+	u32 idle;	  /* enum wl_idle_axis */
+	u32 scan_form;	  /* "form" with idle=scan: enum wl_scan_form */
+	u32 rotor;	  /* with idle=smt-balance: enum wl_rotor */
+	u32 affine;	  /* enum wl_affine_axis */
+	u32 affine_form;  /* with affine=always, flips: enum wl_affine_form */
+	u32 factor;	  /* with affine=flips: enum wl_factor */
+	u32 affine_loads; /* enum wl_affine_loads */
+	u32 cluster;	  /* enum wl_cluster_axis */
+	u32 groups;	  /* enum wl_groups_axis */
+	u32 queue;	  /* enum wl_queue_axis */
+	u32 capacity;	  /* enum wl_capacity_axis */
+	u32 balance;	  /* enum wl_balance_axis */
+	u32 push;	  /* enum wl_push_axis */
+	u32 fork;	  /* enum wl_fork_axis */
 	/* tunables: the kernel's sysctls of these names, scaled by 1 + log2(min(CPUs, 8)) */
 	u64 latency_ns; /* the time in which each runnable task of a CPU runs once */
 	/* the shortest slice; with queue=fair.. every slice; groups=exact: within a group */

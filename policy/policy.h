@@ -86,6 +86,15 @@ struct wl_entity {
 	u32 own_slice_ns; /* the slice that it asked for; 0: that of all tasks. slices.h */
 };
 
+/* An average of weights over time, and what it has approached since: loads.h. */
+struct wl_loads {
+	u64 average;  /* in 2^-16 */
+	u64 stamp_ns; /* when it was right */
+	u64 weight;   /* what it approaches */
+	u32 cpu;      /* a task's: 1 + the CPU in whose average it counts; 0: in none */
+	u32 began;    /* a task's: 0 until it is first runnable */
+};
+
 struct wl_task {
 	struct wl_entity entity;
 	u64 sum_exec_ns;    /* CPU time received, as charged */
@@ -110,6 +119,7 @@ struct wl_task {
 	u32 nr_moved;	   /* idle=nearest: searches in a row that have moved it; idle_nearest.h */
 	u32 joined_util;   /* what its CPU's utilization gained when it was new: util.h */
 	u64 joined_ns;	   /* when that was */
+	struct wl_loads loads; /* affine-loads */
 	u64 allowed[WL_MASK_WORDS];
 };
 

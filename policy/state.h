@@ -276,6 +276,7 @@ struct wl_cpu {
 	u64 util_stamp_ns WL_ALIGN_LINE; /* when util was last updated */
 	u32 util;			 /* utilization of the CPU: util.h */
 	u64 total; /* what groups and tasks outside any weigh; kept if there are groups */
+	struct wl_loads loads; /* affine-loads: of the tasks that count here */
 	struct wl_queues_cpu queues;
 	struct wl_wait_cpu wait;
 	struct wl_push_cpu push;

@@ -10,20 +10,19 @@
  *   1. this is idle and shares prev's LLC: prev if that is idle too, else this
  *   2. the wake-up is sync and the waker runs alone on this: this
  *   3. prev is idle: prev
- *   4. loads, with w the wakee's weight and capacities scaling both sides: this if
- *	(L(this) - the waker's weight if sync + w) * 100 * capacity(prev)
+ *   4. loads (loads.h), with w the wakee's and capacities scaling both sides: this if
+ *	(L(this) - the waker's load if sync + w) * 100 * capacity(prev)
  *		< L(prev) * (100 + (imbalance_pct - 100) / 2) * capacity(this), + 1 if sync
- *	or if it is sync and the waker weighs more than L(this); else prev
+ *	or if it is sync and the waker's load is more than L(this); else prev. L(prev) is without w.
  *
  * Example: an LLC of 4 CPUs. A server with 64 flips wakes clients with 4 each: 4 >= 4 and 64 >= 16,
- * so they stay. With 3 flips each they may be pulled. Now loads, inside the LLC (imbalance_pct 117)
- * and with all weights 1024: the waker and another task are on this, two tasks are on prev. Sync:
- * 2048 * 100 < 2048 * 108, so the wakee is pulled. Not sync: 3072 * 100 >= 221184, so it goes to
- * prev.
+ * so they stay. With 3 flips each they may be pulled. Now affine-loads=now, inside the LLC
+ * (imbalance_pct 117) and with all weights 1024: the waker and another task are on this, two tasks
+ * are on prev. Sync: 2048 * 100 < 2048 * 108, so the wakee is pulled. Not sync: 3072 * 100 >=
+ * 221184, so it goes to prev.
  *
  * Cost: one remote CPU is read, and the waker's and wakee's records are written. It fails where a
- * few tasks wake each other at random, because their flips then say nothing. Loads are the weights
- * of this moment, where Linux uses averages over tens of milliseconds.
+ * few tasks wake each other at random, because their flips then say nothing.
  */
 #ifndef WL_WAKE_WIDE_H
 #define WL_WAKE_WIDE_H
@@ -46,19 +45,23 @@ WL_INLINE u32 wl_is_wide(struct wl_policy *p, const struct wl_search *s, const s
 	return slave >= factor && master >= slave * factor;
 }
 
-/* Rule 4. Returns 1 if this has less load. */
-WL_INLINE u32 wl_wide_load(struct wl_policy *p, const struct wl_search *s, u32 weight, u32 sync,
-			   u32 imbalance_pct)
+/*
+ * Rule 4. Returns 1 if this has less load. sync: the waker, if it is about to sleep; or null.
+ */
+WL_FN int wl_wide_load(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
+		       const struct wl_task *t WL_ARG, const struct wl_task *sync,
+		       u32 imbalance_pct)
 {
-	u64 this_load = wl_read_once(wl_cpu_of(p, s->this_cpu)->load);
-	u64 prev_load = wl_read_once(wl_cpu_of(p, s->prev)->load);
+	u64 this_load = wl_load_of_cpu(p, s->this_cpu, s->now_ns), leaves = 0;
+	u64 prev_load = wl_load_of_others(p, s->prev, t, s->now_ns);
 	u64 this_capacity = wl_entry(p->topo.capacity, s->this_cpu);
 	u64 prev_capacity = wl_entry(p->topo.capacity, s->prev);
 
-	/* sync is the waker's weight, which is about to leave; or 0 */
-	if (sync > this_load)
+	if (sync)
+		leaves = wl_load_of_task(p, sync, s->this_cpu, 0, s->now_ns);
+	if (leaves > this_load)
 		return 1;
-	this_load += weight - (u64)sync;
+	this_load += wl_load_of_task(p, t, s->this_cpu, 1, s->now_ns) - leaves;
 	return this_load * 100 * prev_capacity <
 	       prev_load * (100 + (imbalance_pct - 100) / 2) * this_capacity + (sync != 0);
 }
@@ -79,7 +82,7 @@ WL_FN int wl_affine_wide(struct wl_policy *p WL_ARG, const struct wl_search *s W
 		/* Only a waker that counts on this CPU frees something there by sleeping. */
 		if ((s->flags & WL_WAKE_SYNC) && waker->place != WL_PLACE_NONE &&
 		    waker->cpu == (s32)s->this_cpu)
-			sync = waker->weight;
+			sync = 1;
 	}
 	if (s->this_cpu == s->prev) {
 		out->affine_reason = WL_AFFINE_SAME_CPU;
@@ -110,7 +113,7 @@ WL_FN int wl_affine_wide(struct wl_policy *p WL_ARG, const struct wl_search *s W
 		out->affine_reason = WL_AFFINE_THIS_IDLE;
 		return s->this_cpu;
 	}
-	if (wl_wide_load(p, s, t->weight, sync, wl_level_of(p, level)->imbalance_pct)) {
+	if (wl_wide_load(p, s, t, sync ? waker : 0, wl_level_of(p, level)->imbalance_pct)) {
 		out->affine_reason = WL_AFFINE_LOAD;
 		return s->this_cpu;
 	}

@@ -47,8 +47,8 @@ pub(crate) static ALIASES: [Alias; 8] = [
     },
     Alias {
         name: "linux-5.10",
-        description: "Linux 5.10 (December 2020; Debian 11): linux-5.2 with capacities and 5.12's balancing",
-        policy: "linux-5.2+capacity=aware+balance=5.12",
+        description: "Linux 5.10 (December 2020; Debian 11): linux-5.2 with capacities, 5.12's balancing and load averages",
+        policy: "linux-5.2+affine-loads=average+capacity=aware+balance=5.12",
         differences: &[
             "The idle search still has separate steps for a core, a CPU and a sibling; 5.12 merged them.",
             "Since 5.6, a kernel thread bound to a CPU may put its wakee on its own CPU; here it may not.",

@@ -2,7 +2,8 @@
 //! Policies with a name: what each kernel chose, and how the policy differs from that kernel. Oldest kernel first.
 
 use crate::{
-    Affine, AffineForm, Balance, Capacity, Cluster, Groups, Idle, PolicySpec, Push, Queue, ScanForm,
+    Affine, AffineForm, AffineLoads, Balance, Capacity, Cluster, Groups, Idle, PolicySpec, Push, Queue,
+    ScanForm,
 };
 
 /// A policy with a name.
@@ -82,9 +83,9 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
     NamedPolicy {
         name: "linux-4.15",
         description: "Linux 4.15 (January 2018): limited scan of the LLC, wake-affine, CFS, active balancing",
-        spec: PolicySpec { affine: Affine::Always, ..SINCE_2_6_38 },
+        spec: PolicySpec { affine: Affine::Always, affine_loads: AffineLoads::Runnable, ..SINCE_2_6_38 },
         approximations: &[
-            "Loads are the present sum of task weights; the kernel's are decayed averages over tens of milliseconds.",
+            "Balancing compares present sums of task weights; the kernel's loads are decayed averages over tens of milliseconds.",
             "wake_wide is absent: a waker of many tasks is treated like any other.",
             "CPU capacity is ignored: all CPUs count alike.",
             "Fork and exec go to the group with most idle CPUs, then least load; 4.15 compares runnable load with a margin.",
@@ -100,9 +101,9 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
     NamedPolicy {
         name: "linux-5.2",
         description: "Linux 5.2 (July 2019): limited scan with the recent CPU, wake_wide, CFS, active balancing",
-        spec: PolicySpec { form: ScanForm::Linux5_2, ..SINCE_2_6_38 },
+        spec: PolicySpec { form: ScanForm::Linux5_2, affine_loads: AffineLoads::Runnable, ..SINCE_2_6_38 },
         approximations: &[
-            "Loads are the present sum of task weights; the kernel's are decayed averages over tens of milliseconds.",
+            "Balancing compares present sums of task weights; the kernel's loads are decayed averages over tens of milliseconds.",
             "A wakee stays on an idle previous CPU, as from 5.11 on; 5.2 compares loads then.",
             "The recent CPU is the one before the previous, as from 5.15 on; until then it is where the task last woke another, which is the previous one as a rule.",
             "The LLCs of a node do not spread tasks one by one, as in 4.15; in 5.2 they do (SD_PREFER_SIBLING).",
@@ -122,13 +123,14 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
         description: "Linux 5.12 (April 2021): one merged walk of the LLC, wake_wide, CFS, capacities, active balancing",
         spec: PolicySpec {
             form: ScanForm::Merged,
+            affine_loads: AffineLoads::Average,
             capacity: Capacity::Aware,
             balance: Balance::Linux5_12,
             ..SINCE_2_6_38
         },
         approximations: &[
             "The recent CPU is the one before the previous, as from 5.15 on; until then it is where the task last woke another, which is the previous one as a rule.",
-            "Loads are the present sum of task weights; the kernel's are decayed averages over tens of milliseconds.",
+            "Balancing compares present sums of task weights; the kernel's loads are decayed averages over tens of milliseconds.",
             "Fork and exec go to the group with most idle CPUs, then least load, without utilization, margins or a task's preferred node.",
             "Balancing takes the CPUs that are busy now for a group's utilization, and the number of tasks for its runnable time; the kernel's are averages.",
             "Groups are told apart as spare, full and overloaded; misfit is left to single tasks, and pinned tasks' and asymmetric packing's types are absent.",
@@ -144,6 +146,7 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
         description: "Linux 6.12 (November 2024): scan limited by utilization, wake_wide, EEVDF, capacities",
         spec: PolicySpec {
             form: ScanForm::Util,
+            affine_loads: AffineLoads::Average,
             cluster: Cluster::SpreadAndPack,
             queue: Queue::Fair,
             capacity: Capacity::Aware,
@@ -151,7 +154,7 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
             ..SINCE_2_6_38
         },
         approximations: &[
-            "Loads are the present sum of task weights; the kernel's are decayed averages over tens of milliseconds.",
+            "Balancing compares present sums of task weights; the kernel's loads are decayed averages over tens of milliseconds.",
             "A task that sleeps beyond its share leaves the queue at once; the kernel delays that until it is eligible.",
             "Slices that tasks ask for, and the batch and idle classes, are absent.",
             "A task that is picked again is again protected until its deadline (RUN_TO_PARITY); the kernel protects it once per pick.",

@@ -33,6 +33,7 @@ mod tests {
                 p.affine,
                 p.affine_form,
                 p.factor,
+                p.affine_loads,
                 p.groups,
                 p.queue,
                 p.capacity,

@@ -39,6 +39,7 @@ mod idle_smt_balance;
 mod idle_two_choices;
 mod idle_walk;
 mod lines;
+mod loads;
 mod model;
 mod newly_idle;
 mod placement;

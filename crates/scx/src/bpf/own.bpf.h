@@ -8,19 +8,20 @@
 #ifndef SCX_WAKELAB_OWN_H
 #define SCX_WAKELAB_OWN_H
 
-#define OWN_idle	WL_IDLE_NEAREST
-#define OWN_scan_form	WL_SCAN_4_15
-#define OWN_rotor	WL_ROTOR_PUBLISHED
-#define OWN_affine	WL_AFFINE_WIDE
-#define OWN_affine_form WL_AFFINE_4_15
-#define OWN_factor	WL_FACTOR_NODE
-#define OWN_cluster	policy_params.cluster
-#define OWN_groups	WL_GROUPS_EXACT
-#define OWN_queue	WL_QUEUE_FAIR
-#define OWN_capacity	WL_CAPACITY_AWARE
-#define OWN_balance	WL_BALANCING_LOAD
-#define OWN_push	WL_PUSH_ON
-#define OWN_fork	WL_FORK_IDLEST
+#define OWN_idle	 WL_IDLE_NEAREST
+#define OWN_scan_form	 WL_SCAN_4_15
+#define OWN_rotor	 WL_ROTOR_PUBLISHED
+#define OWN_affine	 WL_AFFINE_WIDE
+#define OWN_affine_form	 WL_AFFINE_4_15
+#define OWN_factor	 WL_FACTOR_NODE
+#define OWN_affine_loads WL_LOADS_NOW
+#define OWN_cluster	 policy_params.cluster
+#define OWN_groups	 WL_GROUPS_EXACT
+#define OWN_queue	 WL_QUEUE_FAIR
+#define OWN_capacity	 WL_CAPACITY_AWARE
+#define OWN_balance	 WL_BALANCING_LOAD
+#define OWN_push	 WL_PUSH_ON
+#define OWN_fork	 WL_FORK_IDLEST
 
 /* Not static, so that the loader's test can read it. */
 const struct wl_params axis_params SEC(".rodata") = {
@@ -30,6 +31,7 @@ const struct wl_params axis_params SEC(".rodata") = {
 	.affine = OWN_affine,
 	.affine_form = OWN_affine_form,
 	.factor = OWN_factor,
+	.affine_loads = OWN_affine_loads,
 	.groups = OWN_groups,
 	.queue = OWN_queue,
 	.capacity = OWN_capacity,

@@ -56,11 +56,19 @@ struct Release<'a> {
 }
 
 impl Release<'_> {
+    /// The waker and those it woke, in order. One call of futex(2) can wake a task twice.
     fn tasks(&self) -> Vec<TaskIndex> {
         let mut tasks: Vec<TaskIndex> = self.ended.iter().map(|wakeup| wakeup.wakee).collect();
         tasks.push(self.waker);
         tasks.sort_unstable();
+        tasks.dedup();
         tasks
+    }
+
+    /// Whether it woke all others of a team of this size, and each once. One that it woke twice slept in between, which
+    /// members of a barrier hardly do.
+    fn is_of(&self, team: usize) -> bool {
+        self.ended.len() + 1 == team && self.tasks().len() == team
     }
 }
 
@@ -77,7 +85,7 @@ pub(super) fn take_barriers(
     for team in teams(&releases) {
         let rounds = rounds(&team, &releases, tasks, &waits);
         let (full, woken) = rounds.iter().fold((0, 0), |(full, woken), round| {
-            (full + usize::from(round.ended.len() + 1 == team.len()), woken + round.ended.len())
+            (full + usize::from(round.is_of(team.len())), woken + round.ended.len())
         });
         let among =
             wakeups.iter().filter(|wakeup| team.contains(&wakeup.waker) && team.contains(&wakeup.wakee));
@@ -90,7 +98,7 @@ pub(super) fn take_barriers(
         count.wakeups += woken as u64;
         let mut arrivals = Vec::with_capacity(team.len() * rounds.len());
         for round in &rounds {
-            count.added += (team.len() - 1 - round.ended.len()) as u64;
+            count.added += (team.len() - round.tasks().len()) as u64;
             for &member in &team {
                 arrivals.push(arrival(round, member, tasks, &of_task[member as usize]));
             }
@@ -201,8 +209,11 @@ fn releases<'a>(wakeups: &'a [Wakeup], of_task: &[Vec<Called>]) -> Vec<Release<'
 /// Returns the members of each team, in order. No task is in two of them.
 fn teams(releases: &[Release<'_>]) -> Vec<Vec<TaskIndex>> {
     let mut sets: BTreeMap<Vec<TaskIndex>, BTreeMap<TaskIndex, usize>> = BTreeMap::new();
-    for release in releases.iter().filter(|release| release.ended.len() + 1 >= MEMBERS_MIN) {
-        *sets.entry(release.tasks()).or_default().entry(release.waker).or_default() += 1;
+    for release in releases {
+        let members = release.tasks();
+        if members.len() >= MEMBERS_MIN && release.is_of(members.len()) {
+            *sets.entry(members).or_default().entry(release.waker).or_default() += 1;
+        }
     }
     let mut found: Vec<(usize, Vec<TaskIndex>)> = Vec::new();
     for (members, wakers) in sets {

@@ -164,3 +164,50 @@ fn one_call_is_one_release() {
     assert_eq!((barriers, &t2[..2]), (10, &[compute(31), BARRIER][..]), "it arrives at its call");
     execute(&recording.workload).expect("no task waits for ever");
 }
+
+/// As in the worked example, but from the tenth phase on t1 sleeps again while the call that woke it goes on, and is
+/// woken by it once more.
+#[test]
+fn one_call_may_wake_a_member_twice() {
+    let mut script = three_run();
+    for phase in 0..20 {
+        let at = |time_ns: u64| 40 * phase + time_ns;
+        let (last, late) = if phase % 2 == 0 { (2, 1) } else { (1, 2) };
+        script.switch(0, at(10), 1, "S", 0).switch(late, at(20), late + 1, "S", 0);
+        script.futex(last, at(29), last + 1, 0x1000, false).waking(last, at(30), last + 1, 1);
+        script.switch(0, at(30), 0, "R", 1);
+        let twice = phase >= 10;
+        if twice {
+            script.switch(0, at(32), 1, "S", 0);
+        }
+        script.waking(last, at(34), last + 1, late + 1).switch(late, at(36), 0, "R", late + 1);
+        if twice {
+            script.waking(last, at(36), last + 1, 1).switch(0, at(36), 0, "R", 1);
+        }
+    }
+    for cpu in 0..3 {
+        script.switch(cpu, 805, cpu + 1, "X", 0);
+    }
+    let recording = script.explained();
+    let flow = recording.explained.flows[&FlowKind::Barrier];
+    assert_eq!((flow.pairs, flow.wakeups, flow.added), (1, 50, 0));
+    let barriers = program(&recording, "t1").iter().filter(|op| **op == BARRIER).count();
+    assert_eq!(barriers, 20);
+    execute(&recording.workload).expect("no task waits for ever");
+}
+
+/// Two tasks that wake each other twice by one call are no team of three.
+#[test]
+fn two_tasks_are_no_team() {
+    let mut script = three_run();
+    for phase in 0..20 {
+        let at = |time_ns: u64| 40 * phase + time_ns;
+        let (last, first) = if phase % 2 == 0 { (1, 0) } else { (0, 1) };
+        script.switch(first, at(10), first + 1, "S", 0);
+        script.futex(last, at(29), last + 1, 0x1000, false).waking(last, at(30), last + 1, first + 1);
+        script.switch(first, at(30), 0, "R", first + 1).switch(first, at(32), first + 1, "S", 0);
+        script.waking(last, at(34), last + 1, first + 1).switch(first, at(34), 0, "R", first + 1);
+    }
+    let recording = script.explained();
+    assert_eq!(recording.explained.flows.get(&FlowKind::Barrier).map(|flow| flow.pairs), None);
+}

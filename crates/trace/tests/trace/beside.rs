@@ -44,11 +44,11 @@ fn busy() -> Workload {
     workload
 }
 
-/// Queries of a database take tens of microseconds, its clients less.
+/// Queries of a database take tens of microseconds, its clients less. A run of 1.5 s has too few of them to tell 860.
 #[test]
 fn the_speed_beside_a_busy_thread_is_learnt() {
     for smt_speed in [560, 720, 860] {
-        let recording = recorded(&machine(smt_speed), "pgbench:duration-ms=1500");
+        let recording = recorded(&machine(smt_speed), "pgbench:duration-ms=2000");
         let learnt = recording.learnt.machine(&machine(1000), "r");
         let learnt_speed = learnt.costs.smt_speed[1];
         assert!(learnt_speed.abs_diff(smt_speed) <= 50, "{smt_speed}, learnt {learnt_speed}");
