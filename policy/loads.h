@@ -97,7 +97,9 @@ WL_INLINE u64 wl_load_of_others(struct wl_policy *p, u32 cpu, const struct wl_ta
 
 /* ------------------------------------------------------------------ averages */
 
-/* Brings a CPU's average to now_ns, and adds the average of a task that comes, less one that goes. */
+/*
+ * Brings a CPU's average to now_ns, and adds the average of a task that comes, less one that goes.
+ */
 WL_FN int wl_loads_of_cpu(struct wl_policy *p WL_ARG, u32 cpu, u64 comes, u64 goes, u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
@@ -130,7 +132,7 @@ WL_FN int wl_loads_changed(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG,
 	if (!exits && t->cpu >= 0 && (runnable || wl_axis(p, affine_loads) == WL_LOADS_AVERAGE))
 		now = t->cpu + 1;
 	/* Most events change nothing: the task only begins or ends to run where it is runnable. */
-	if (t->loads.began == 1 && now == was && weight == t->loads.weight &&
+	if (t->loads.began && now == was && weight == t->loads.weight &&
 	    (!now || wl_is_up_to_date(p, now - 1)))
 		return 0;
 	if (t->loads.began || !runnable)

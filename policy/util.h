@@ -37,20 +37,19 @@ WL_FN u64 wl_util_decay(u64 value, u64 time_ns)
 
 	if (periods >= 32 * 32)
 		return 0;
-	if (!periods)
-		return value - (((value - wl_mul_shift(value, 0xfa83b2db, 32)) * part) >>
-				WL_UTIL_PERIOD_SHIFT);
-	value >>= (periods / 32) & 31;
-	if (periods & 16)
-		value = wl_mul_shift(value, 0xb504f334, 32);
-	if (periods & 8)
-		value = wl_mul_shift(value, 0xd744fccb, 32);
-	if (periods & 4)
-		value = wl_mul_shift(value, 0xeac0c6e8, 32);
-	if (periods & 2)
-		value = wl_mul_shift(value, 0xf5257d15, 32);
-	if (periods & 1)
-		value = wl_mul_shift(value, 0xfa83b2db, 32);
+	if (periods) {
+		value >>= (periods / 32) & 31;
+		if (periods & 16)
+			value = wl_mul_shift(value, 0xb504f334, 32);
+		if (periods & 8)
+			value = wl_mul_shift(value, 0xd744fccb, 32);
+		if (periods & 4)
+			value = wl_mul_shift(value, 0xeac0c6e8, 32);
+		if (periods & 2)
+			value = wl_mul_shift(value, 0xf5257d15, 32);
+		if (periods & 1)
+			value = wl_mul_shift(value, 0xfa83b2db, 32);
+	}
 	return value -
 	       (((value - wl_mul_shift(value, 0xfa83b2db, 32)) * part) >> WL_UTIL_PERIOD_SHIFT);
 }

@@ -118,9 +118,10 @@ fn sleepers_count_where_they_ran() {
     }
 }
 
-/// A group of 10240 shares has the wakee and a task that runs on CPU 1, both new; the waker of 1024 runs on CPU 0. Each of
-/// the group's tasks had CPU 1 alone when it came, and so counts 10240 there: (1024 + 10240) * 100 >= 10240 * 108. Of
-/// present weights the wakee has half of the group's shares, if it comes to CPU 0: (1024 + 5120) * 100 < 10240 * 108.
+/// A group of 10240 shares has the wakee and a task that runs on CPU 1, both new; the waker of 1024 runs on CPU 0. Each
+/// of the group's tasks had CPU 1 alone when it came, and so counts 10240 there: (1024 + 10240) * 100 >= 10240 * 108.
+/// Of present weights the wakee has half of the group's shares, if it comes to CPU 0: (1024 + 5120) * 100 < 10240 *
+/// 108.
 #[test]
 fn tasks_weigh_what_their_groups_leave_them() {
     for (loads, expected) in
