@@ -44,13 +44,10 @@ WL_INLINE u32 wl_averages_loads(struct wl_policy *p)
 	return wl_axis(p, affine) != WL_AFFINE_OFF && wl_axis(p, affine_loads) != WL_LOADS_NOW;
 }
 
-/* An average after approaching `weight` for time_ns. Both averages are in 2^-16. */
-WL_INLINE u64 wl_loads_step(u64 average, u64 time_ns, u64 weight)
+/* An average at now_ns. */
+WL_INLINE u64 wl_loads_at(const struct wl_loads *l, u64 now_ns)
 {
-	u64 goal = weight << WL_UTIL_SHIFT;
-
-	return goal >= average ? goal - wl_util_decay(goal - average, time_ns)
-			       : goal + wl_util_decay(average - goal, time_ns);
+	return wl_util_step(l->average, now_ns > l->stamp_ns ? now_ns - l->stamp_ns : 0, l->weight);
 }
 
 /* ------------------------------------------------------------------ what is compared */
@@ -59,14 +56,11 @@ WL_INLINE u64 wl_loads_step(u64 average, u64 time_ns, u64 weight)
 WL_INLINE u64 wl_load_of_task(struct wl_policy *p, const struct wl_task *t, u32 cpu, u32 joins,
 			      u64 now_ns)
 {
-	const struct wl_loads *l = &t->loads;
-	u64 time_ns = now_ns > l->stamp_ns ? now_ns - l->stamp_ns : 0;
-
 	if (!wl_averages_loads(p))
 		return wl_groups_scale(p, t)
 			       ? wl_group_hweight(p, t, cpu, joins) >> WL_HWEIGHT_SHIFT
 			       : t->weight;
-	return wl_loads_step(l->average, time_ns, l->weight) >> (WL_UTIL_SHIFT - WL_LOADS_SHIFT);
+	return wl_loads_at(&t->loads, now_ns) >> (WL_UTIL_SHIFT - WL_LOADS_SHIFT);
 }
 
 /* The load of a CPU. */
@@ -79,8 +73,8 @@ WL_INLINE u64 wl_load_of_cpu(struct wl_policy *p, u32 cpu, u64 now_ns)
 		return wl_read_once(c->load);
 	stamp_ns = wl_read_once(c->loads.stamp_ns);
 	average = wl_read_once(c->loads.average);
-	return wl_loads_step(average, now_ns > stamp_ns ? now_ns - stamp_ns : 0,
-			     wl_read_once(c->loads.weight)) >>
+	return wl_util_step(average, now_ns > stamp_ns ? now_ns - stamp_ns : 0,
+			    wl_read_once(c->loads.weight)) >>
 	       (WL_UTIL_SHIFT - WL_LOADS_SHIFT);
 }
 
@@ -104,8 +98,7 @@ WL_FN int wl_loads_of_cpu(struct wl_policy *p WL_ARG, u32 cpu, u64 comes, u64 go
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	struct wl_loads *l = &c->loads;
-	u64 time_ns = now_ns > l->stamp_ns ? now_ns - l->stamp_ns : 0;
-	u64 average = wl_loads_step(l->average, time_ns, l->weight) + comes;
+	u64 average = wl_loads_at(l, now_ns) + comes;
 
 	wl_write_once(l->average, average > goes ? average - goes : 0);
 	wl_write_once(l->stamp_ns, now_ns);
@@ -127,7 +120,7 @@ WL_FN int wl_loads_changed(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG,
 {
 	u32 runnable = t->place != WL_PLACE_NONE, was = t->loads.cpu, now = 0;
 	u64 weight = runnable ? wl_groups_load_of(p, t, t->cpu) : 0;
-	u64 time_ns = now_ns > t->loads.stamp_ns ? now_ns - t->loads.stamp_ns : 0, average;
+	u64 average;
 
 	if (!exits && t->cpu >= 0 && (runnable || wl_axis(p, affine_loads) == WL_LOADS_AVERAGE))
 		now = t->cpu + 1;
@@ -136,7 +129,7 @@ WL_FN int wl_loads_changed(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG,
 	    (!now || wl_is_up_to_date(p, now - 1)))
 		return 0;
 	if (t->loads.began || !runnable)
-		average = wl_loads_step(t->loads.average, time_ns, t->loads.weight);
+		average = wl_loads_at(&t->loads, now_ns);
 	else
 		average = weight << WL_UTIL_SHIFT;
 	t->loads.began |= runnable;

@@ -54,10 +54,13 @@ WL_FN u64 wl_util_decay(u64 value, u64 time_ns)
 	       (((value - wl_mul_shift(value, 0xfa83b2db, 32)) * part) >> WL_UTIL_PERIOD_SHIFT);
 }
 
-/* A utilization after approaching `full`, in 1/1024, for time_ns. full is a capacity, or 0. */
-WL_INLINE u32 wl_util_step(u32 util, u64 time_ns, u32 full)
+/*
+ * A utilization after approaching `full`, in 1/1024, for time_ns: a capacity, or 0. loads.h has
+ * weights that approach weights instead.
+ */
+WL_INLINE u64 wl_util_step(u64 util, u64 time_ns, u64 full)
 {
-	u64 goal = (u64)full << WL_UTIL_SHIFT;
+	u64 goal = full << WL_UTIL_SHIFT;
 
 	return goal >= util ? goal - wl_util_decay(goal - util, time_ns)
 			    : goal + wl_util_decay(util - goal, time_ns);
