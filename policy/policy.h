@@ -12,8 +12,6 @@
  *     struct wl_task for each task.
  *   - Every event carries now_ns. The policy has no clock and no source of random numbers: its
  *     rotors are state.
- *   - Every event is idempotent: told twice, it changes no count and no clock the second time. A
- *     question may move on what it looks at next: smt-balance's rotors, and the CPUs that a tick
  *   - Every event that tells of a change is idempotent: told twice, it changes nothing the second
  *     time. A question may also move on what is looked at next: smt-balance's rotors, and the CPUs
  *     that groups=exact probes at a tick.

@@ -51,11 +51,21 @@ pub(crate) fn experiments_native(
     let names = names.map_or(Ok(Vec::new()), |names| several(names, crate::objects::text))?;
     let mut options = Options::new(options)?;
     let (quick, first_seed, seeds) = (options.flag("quick")?, options.seed()?, options.seeds_if_given()?);
+    let rows = options.texts("rows")?;
     let (threads, draws, longer) = (options.threads()?, options.draws()?, options.longer()?);
     options.finish("experiments")?;
     detached(py, threads, |runner, _| {
         wakelab_ask::experiments(
-            &ExperimentsAsk { names: &names, quick, longer, first_seed, seeds, draws, recorded: None },
+            &ExperimentsAsk {
+                names: &names,
+                rows: &rows,
+                quick,
+                longer,
+                first_seed,
+                seeds,
+                draws,
+                recorded: None,
+            },
             runner,
         )
     })

@@ -19,6 +19,8 @@ pub const LONGER_MAX: u64 = 1000;
 pub struct ExperimentsAsk<'a> {
     /// The names; none: all.
     pub names: &'a [String],
+    /// The texts of `--rows`; none: all rows and controls.
+    pub rows: &'a [String],
     /// Whether `--quick` is given.
     pub quick: bool,
     /// The number of `--longer`, or 1.
@@ -41,6 +43,7 @@ pub struct Published {
     /// By experiment and case; none if nothing was drawn.
     drawn: Vec<ExperimentDraws<Vec<Option<f64>>>>,
     has_other_length: bool,
+    is_part: bool,
     recorded: Recorded,
 }
 
@@ -56,6 +59,9 @@ pub fn experiments(ask: &ExperimentsAsk<'_>, runner: &Runner<'_>) -> Result<Publ
         };
         bad_input(format!("{error}{meant}"))
     })?;
+    if !ask.rows.is_empty() {
+        keep_rows(&mut plans, ask.rows)?;
+    }
     if ask.longer > 1 {
         lengthen_experiments(&mut plans, ask.longer)?;
     }
@@ -73,7 +79,22 @@ pub fn experiments(ask: &ExperimentsAsk<'_>, runner: &Runner<'_>) -> Result<Publ
         None => Vec::new(),
     };
     let has_other_length = ask.quick || ask.longer > 1;
-    Ok(Published { plans, seeds, outcomes, drawn, has_other_length, recorded })
+    let is_part = !ask.rows.is_empty();
+    Ok(Published { plans, seeds, outcomes, drawn, has_other_length, is_part, recorded })
+}
+
+/// Keeps the rows whose id contains one of `texts`.
+fn keep_rows(plans: &mut Vec<Plan>, texts: &[String]) -> Result<(), AskError> {
+    let example = plans.iter().flat_map(|plan| &plan.experiment.rows).next().map(|row| row.id.clone());
+    plans.iter_mut().for_each(|plan| plan.keep_rows(texts));
+    plans.retain(|plan| !plan.cases.is_empty());
+    match (plans.is_empty(), example) {
+        (false, _) => Ok(()),
+        (true, example) => {
+            let such_as = example.map_or_else(String::new, |id| format!("; ids are such as '{id}'"));
+            Err(bad_input(format!("--rows: no row's id contains '{}'{such_as}", texts.join("' or '"))))
+        }
+    }
 }
 
 impl Published {
@@ -89,6 +110,7 @@ impl Published {
                 experiment: &plan.experiment,
                 seeds: seeds.clone(),
                 has_other_length: self.has_other_length,
+                is_part: self.is_part,
                 cases: plan
                     .cases
                     .iter()

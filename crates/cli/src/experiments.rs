@@ -21,6 +21,7 @@ use crate::progress::Bar;
     wakelab experiments hackbench uperf --seeds 3\n  \
     wakelab experiments controls\n  \
     wakelab experiments cluster-wake --longer 4\n  \
+    wakelab experiments cluster-wake --rows TCP_RR/nodes=1 --uncertainty=16\n  \
     wakelab experiments --format json > experiments.json\n\n\
     \"before\" may be fitted to the publication, \"after\" is a prediction: docs/guide/experiment-files.md.")]
 pub(crate) struct ExperimentsArgs {
@@ -29,8 +30,11 @@ pub(crate) struct ExperimentsArgs {
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// List the experiments and run nothing
-    #[arg(long, conflicts_with_all = ["names", "seeds", "seed", "threads", "quick", "longer", "uncertainty"])]
+    #[arg(long, conflicts_with_all = ["names", "rows", "seeds", "seed", "threads", "quick", "longer", "uncertainty"])]
     list: bool,
+    /// Run only the rows whose id contains TEXT, and no controls. Repeatable: the rows of each TEXT are run
+    #[arg(long, value_name = "TEXT", conflicts_with = "quick")]
+    rows: Vec<String>,
     /// Number of seeds; more seeds narrow the intervals [default: the number in each experiment's file]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     seeds: Option<u32>,
@@ -82,6 +86,7 @@ pub(crate) fn run(args: &ExperimentsArgs) -> Result<()> {
     let results = args.results.as_ref().map(|path| OutputFile::create("--results", path, &[])).transpose()?;
     let ask = ExperimentsAsk {
         names: &args.names,
+        rows: &args.rows,
         quick: args.quick,
         longer: args.longer,
         first_seed: args.seed.seed,

@@ -88,6 +88,19 @@ impl Plan {
         }
         Ok(Plan { experiment, cases })
     }
+
+    /// Keeps the rows whose id contains one of `texts`, and no controls.
+    pub fn keep_rows(&mut self, texts: &[String]) {
+        let is_meant = |row: &usize| {
+            let id = &self.experiment.rows[*row].id;
+            texts.iter().any(|text| id.contains(text.as_str()))
+        };
+        for case in &mut self.cases {
+            case.rows.retain(is_meant);
+            case.controls.clear();
+        }
+        self.cases.retain(|case| !case.rows.is_empty());
+    }
 }
 
 impl Experiment {

@@ -77,6 +77,16 @@ fn rows_that_differ_in_the_measure_share_a_case() {
     );
     assert_ne!(before.policy, after.policy);
     assert_eq!(plan.experiment.rows[1].measure, Measure::Decision {});
+    // Some rows only, of which one shares a case with another; no controls.
+    let kept = |texts: &[&str]| {
+        let mut part = plan.clone();
+        part.keep_rows(&texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>());
+        part.cases.into_iter().map(|case| (case.rows, case.controls)).collect::<Vec<_>>()
+    };
+    let id = &plan.experiment.rows[1].id;
+    assert_eq!(kept(&[id]), [(vec![1], vec![])]);
+    assert_eq!(kept(&["nowhere", "mine/"]), [(vec![0, 1], vec![]), (vec![2], vec![])]);
+    assert_eq!(kept(&["nowhere"]), []);
 }
 
 /// A quick run has the robust row and the control, with one loop.

@@ -89,7 +89,7 @@ const TUNABLES: [Tunable; 7] = [
     },
     Tunable {
         name: "min-granularity-ns",
-        description: "The shortest slice when many tasks share a CPU; with queue=fair, every slice; 0.75 ms (cfs-2007: 4), scaled by the machine's size.",
+        description: "The shortest slice when many tasks share a CPU; with queue=fair, every slice; with groups=exact, how long a task is spared among its own group, at least a tick; 0.75 ms (cfs-2007: 4), scaled by the machine's size.",
         least: 1,
         at: |tunables| &mut tunables.min_granularity_ns,
     },

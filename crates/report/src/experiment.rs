@@ -13,6 +13,7 @@ use wakelab_policy::Reason;
 use wakelab_sim::Outcome;
 use wakelab_workload::Workload;
 
+use crate::drift::{Drift, without_steady_part};
 use crate::metric;
 use crate::percentile::fine_percentile_ns;
 use crate::recorded::{Recorded, RecordedControl, RecordedDraws, RecordedRow, widened};
@@ -41,6 +42,8 @@ pub struct ExperimentRuns<'a> {
     pub seeds: Vec<u64>,
     /// Shorter or longer than the file says, so that only gains compare with what was published.
     pub has_other_length: bool,
+    /// Some rows only: what is known of the others and of controls stays.
+    pub is_part: bool,
     /// In the plan's order.
     pub cases: Vec<CaseRuns<'a>>,
 }
@@ -95,6 +98,10 @@ pub(crate) struct RowResult<'a> {
     /// Combined published standard deviation; 0 if none was published.
     pub(crate) noise_percent: f64,
     pub(crate) sign: Sign,
+    /// Whether the rate is that of a longer run, where it is taken between two moments.
+    pub(crate) drift: Option<Drift>,
+    /// The number of runs without a steady part, before and after, where the rate is that of the steady part.
+    pub(crate) without_steady_part: Option<[usize; 2]>,
     /// How the gain spreads over draws of the model's figures, if there were any.
     pub(crate) spread: Option<Spread>,
     /// The range of 90 % of the draws, with the publication's noise and the model's error.
@@ -119,9 +126,11 @@ impl<'a> Experiments<'a> {
         for result in results.iter().filter(|result| !result.runs.has_other_length) {
             let name = &result.runs.experiment.name;
             if !result.rows.is_empty() {
-                recorded.replace(name, result.recorded());
+                recorded.replace(name, result.recorded(), result.runs.is_part);
             }
-            recorded.replace_controls(name, result.recorded_controls());
+            if !result.runs.is_part {
+                recorded.replace_controls(name, result.recorded_controls());
+            }
         }
         for result in &mut results {
             result.add_model_error(recorded.model_error(&result.runs.experiment.publication));
@@ -256,6 +265,8 @@ impl<'a> RowResult<'a> {
             published_gain_percent,
             noise_percent,
             sign: Sign::Unknown,
+            drift: Drift::of(&row.measure, &runs.outcomes),
+            without_steady_part: without_steady_part(&row.measure, &runs.outcomes),
             spread: None,
             range_with_error: None,
             deciding: Vec::new(),

@@ -58,6 +58,10 @@ struct RowDocument<'a> {
     published_noise_percent: f64,
     sign: Sign,
     #[serde(skip_serializing_if = "Option::is_none")]
+    drift_percent: Option<[f64; 2]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    runs_without_steady_part: Option<[usize; 2]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     uncertainty: Option<UncertaintyDocument<'a>>,
     scored: bool,
     robust: bool,
@@ -147,6 +151,8 @@ impl<'a> RowDocument<'a> {
             published_gain_percent: result.published_gain_percent,
             published_noise_percent: result.noise_percent,
             sign: result.sign,
+            drift_percent: result.drift.map(|drift| drift.percent),
+            runs_without_steady_part: result.without_steady_part,
             uncertainty: result.spread.as_ref().map(|spread| UncertaintyDocument {
                 spread,
                 range_with_error_percent: result.range_with_error,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Experiments for people: a table for each, scores beside those of guesses, and the controls.
 
+use crate::drift::unsteady_text;
 use crate::experiment::{ControlResult, ExperimentResult, Experiments, RowResult, Sign};
 use crate::gain_text::points_words;
 use crate::grid::{Cell, Grid, Row};
@@ -57,6 +58,10 @@ impl ExperimentResult<'_> {
         if !self.rows.is_empty() {
             out.push('\n');
             out.push_str(&row_grid(&self.rows).text(style));
+            let unsteady = unsteady_text(&self.rows);
+            if !unsteady.is_empty() {
+                out.push_str(&format!("\n{unsteady}"));
+            }
         }
         if self.score.rows > 0 {
             out.push('\n');

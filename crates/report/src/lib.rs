@@ -11,6 +11,7 @@ mod check;
 mod columns;
 mod comparison;
 mod document;
+mod drift;
 mod error;
 mod experiment;
 mod experiment_document;

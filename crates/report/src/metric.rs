@@ -8,7 +8,7 @@
 use wakelab_lab::steady_part;
 use wakelab_machine::Distance;
 use wakelab_sim::{Ending, Histogram, Outcome, SearchTime, TimeUse};
-use wakelab_stats::{Direction, Unit};
+use wakelab_stats::{Direction, Unit, round_percent};
 use wakelab_workload::Measure;
 
 use crate::percentile::percentile_ns;
@@ -254,6 +254,14 @@ pub(crate) fn rate_within(outcome: &Outcome, [from, to]: [u8; 2]) -> Option<f64>
     is_known.then(|| (done(to) - done(from)) * 1e9 / (spans * progress.span_ns as f64 * progress.unit as f64))
 }
 
+/// Returns by how much the rate of the second half of this part of a run exceeds that of its first half, in percent. A
+/// part that is steady has about 0.
+pub(crate) fn drift_within(outcome: &Outcome, [from, to]: [u8; 2]) -> Option<f64> {
+    let middle = from.midpoint(to);
+    let [first, second] = [[from, middle], [middle, to]].map(|half| rate_within(outcome, half));
+    Some(round_percent((second? / first? - 1.0) * 100.0))
+}
+
 fn whole_rate(outcome: &Outcome) -> Option<f64> {
     if outcome.ending != Ending::Completed || outcome.makespan_ns == 0 {
         return None;
@@ -294,6 +302,11 @@ mod tests {
         assert_eq!(rate_within(&run, [20, 80]), Some(20_000.0));
         assert_eq!(rate_within(&run, [10, 50]), Some(16_000.0));
         assert_eq!(rate_within(&Outcome::default(), [10, 50]), None, "nothing was done");
+        // 10 units in 1 ms, then 80 in 5 ms until 90 were done: from 10 to 50 in 2.5 ms, to 90 in 2.5.
+        assert_eq!(drift_within(&run, [10, 90]), Some(0.0));
+        // Until a tenth was done 10 a ms, and from there to a fifth, too; then 20.
+        assert_eq!(drift_within(&run, [10, 30]), Some(100.0));
+        assert_eq!(drift_within(&Outcome::default(), [10, 50]), None);
         assert_eq!(rate_within(&Outcome { ending: Ending::LimitReached, ..run }, [10, 50]), None);
     }
 }

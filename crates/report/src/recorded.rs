@@ -130,12 +130,27 @@ impl Recorded {
         out
     }
 
-    /// Puts the rows of an experiment that was run in the place of those known. A row keeps its draws if it has no new
-    /// ones.
-    pub(crate) fn replace(&mut self, experiment: &str, mut rows: Vec<RecordedRow>) {
+    /// Puts the rows of an experiment that was run in the place of those known; `is_part`: of those with the same ids
+    /// only. A row keeps its draws if it has no new ones. New draws leave a known gain, which is of more seeds than
+    /// draws have, as a rule.
+    pub(crate) fn replace(&mut self, experiment: &str, mut rows: Vec<RecordedRow>, is_part: bool) {
         for row in &mut rows {
-            let known = self.rows.iter().find(|known| known.id == row.id);
-            row.drawn = row.drawn.take().or_else(|| known.and_then(|known| known.drawn.clone()));
+            let Some(known) = self.rows.iter().find(|known| known.id == row.id) else { continue };
+            match row.drawn {
+                Some(_) => (row.gain, row.certain) = (known.gain, known.certain),
+                None => row.drawn = known.drawn.clone(),
+            }
+        }
+        if is_part {
+            let known = self.rows.iter().filter(|known| known.experiment == experiment);
+            let mut all: Vec<RecordedRow> = known.cloned().collect();
+            for row in rows {
+                match all.iter_mut().find(|known| known.id == row.id) {
+                    Some(known) => *known = row,
+                    None => all.push(row),
+                }
+            }
+            rows = all;
         }
         self.rows.retain(|known| known.experiment != experiment);
         let at = self.rows.partition_point(|known| *known.experiment < *experiment);
@@ -294,10 +309,17 @@ mod tests {
         let rows = vec![recorded("a", 1, 2.0), recorded("c", 1, 2.0), recorded("c", 2, 2.0)];
         let mut all = Recorded { rows, controls: vec![control("a", true), control("c", false)] };
         let without_draws = |of, gain| RecordedRow { gain, drawn: None, ..recorded(of, 1, 2.0) };
-        all.replace("b", vec![without_draws("b", 3.0)]);
-        all.replace("c", vec![without_draws("c", 4.0)]);
+        all.replace("b", vec![without_draws("b", 3.0)], false);
+        all.replace("c", vec![without_draws("c", 4.0)], false);
         let found: Vec<_> = all.rows.iter().map(|row| (&*row.id, row.gain, row.drawn.is_some())).collect();
         assert_eq!(found, [("a/1", 1.0, true), ("b/1", 3.0, false), ("c/1", 4.0, true)]);
+        // A part leaves the other rows; draws leave the gain, unless none is known.
+        let drawn = RecordedRow { gain: 7.0, ..recorded("a", 1, 3.0) };
+        all.replace("a", vec![RecordedRow { gain: 7.0, ..recorded("a", 2, 2.0) }], true);
+        all.replace("a", vec![drawn.clone()], true);
+        let of_a = &all.rows[..2];
+        assert_eq!((of_a[0].gain, &of_a[0].drawn), (1.0, &drawn.drawn));
+        assert_eq!((&*of_a[1].id, of_a[1].gain), ("a/2", 7.0));
         all.replace_controls("b", vec![control("b", false)]);
         all.replace_controls("c", vec![control("c", true)]);
         assert_eq!(all.controls, [control("a", true), control("b", false), control("c", true)]);

@@ -7,7 +7,7 @@ use serde_json::Value;
 use wakelab_experiment::{Experiment, Plan, Selection};
 use wakelab_lab::Drawn;
 use wakelab_report::{CaseRuns, ExperimentRuns, Experiments, Recorded, Style, row_values};
-use wakelab_sim::{Ending, Histogram, Outcome, SearchTime, SearchTimes};
+use wakelab_sim::{Ending, Histogram, Outcome, Progress, SearchTime, SearchTimes};
 
 use crate::common::validate;
 
@@ -64,6 +64,10 @@ after = 45.0
 id = "hand/gain"
 gain_percent = -3.0
 score = false
+[[row]]
+id = "hand/part"
+measure = { kind = "rate", unit = "1/s", within_percent = [10, 30] }
+score = false
 [[control]]
 id = "hand/control=same"
 expect = "same"
@@ -92,6 +96,7 @@ fn outcome(seed: u64, makespan_s: u64, cpu_ns: [u64; 2], reason: &str) -> Outcom
         },
         reasons: [(reason.to_owned(), 10)].into(),
         task_cpu_time_ns: cpu_ns.into(),
+        progress: Progress { span_ns: 1_000_000, unit: 1, units: vec![10, 10, 20, 20, 20, 10, 10] },
         ..Outcome::default()
     };
     outcome.time.work_ns = 6000;
@@ -113,7 +118,13 @@ fn runs(plan: &Plan) -> ExperimentRuns<'_> {
     ];
     let cases =
         plan.cases.iter().map(|case| CaseRuns { case, outcomes: outcomes.clone(), drawn: None }).collect();
-    ExperimentRuns { experiment: &plan.experiment, seeds: vec![1, 2], has_other_length: false, cases }
+    ExperimentRuns {
+        experiment: &plan.experiment,
+        seeds: vec![1, 2],
+        has_other_length: false,
+        is_part: false,
+        cases,
+    }
 }
 
 fn find<'a>(list: &'a Value, id: &str) -> &'a Value {
@@ -206,6 +217,14 @@ fn values_gains_and_signs_by_hand() {
             ("sign", "wrong".into()),
         ],
     );
+    // From 10 units a ms to 20.
+    assert_eq!(find(&json["rows"], "hand/part")["drift_percent"], serde_json::json!([100.0, 100.0]));
+    let rate = find(&json["rows"], "hand/rate");
+    assert_eq!(
+        (rate.get("drift_percent"), &rate["runs_without_steady_part"]),
+        (None, &serde_json::json!([2, 2]))
+    );
+    assert_eq!(find(&json["rows"], "hand/part").get("runs_without_steady_part"), None);
     // Scored: makespan (right), rate (wrong), latency (within its noise), share (right).
     let score = &json["pooled"];
     assert_eq!(
@@ -270,6 +289,8 @@ fn text_and_page_show_what_there_is() {
     for part in [
         "hand: by hand\n  smp-8, host mainline, linux-4.15 -> linux-4.15+idle=smt-balance, 2 seeds from 1 to 2\n",
         "fitted to \"before\": pairs = 1; by hand\n",
+        "first half of the measured part to the second\n  hand/part: +100 % before, +100 % after\n",
+        "no part of a run is steady\n  hand/rate: 2 of 2 runs before, 2 of 2 after\n",
         "signs right: 2 of 3 rows beyond their noise (67 %); over all 4 scored rows 75 %\n  signs right where the prediction exceeds its own interval: 1 of 1\n",
         "hand/control=same: DOES NOT HOLD: expected same, found +10.00 ±63.53 %\n",
     ] {

@@ -27,6 +27,9 @@ pub(crate) struct ExperimentsArgs {
     /// Experiments whose sections are renewed (default: the whole page)
     #[arg(value_name = "NAME")]
     names: Vec<String>,
+    /// With --uncertainty: only the rows whose id contains TEXT. Repeatable
+    #[arg(long, value_name = "TEXT", requires = "uncertainty")]
+    rows: Vec<String>,
     /// Number of seeds (default: as each file says)
     #[arg(long, value_name = "N")]
     seeds: Option<u32>,
@@ -37,7 +40,7 @@ pub(crate) struct ExperimentsArgs {
     #[arg(long, value_name = "DRAWS")]
     uncertainty: Option<u32>,
     /// Run nothing: copy the words of all files, which explain figures, to the page
-    #[arg(long, conflicts_with_all = ["names", "seeds", "threads", "uncertainty"])]
+    #[arg(long, conflicts_with_all = ["names", "rows", "seeds", "threads", "uncertainty"])]
     texts: bool,
 }
 
@@ -53,6 +56,7 @@ pub(crate) fn run(args: &ExperimentsArgs) -> Result<()> {
     let mut command = cargo();
     command.args(["run", "--release", "--quiet", "--package", "wakelab-cli", "--", "experiments"]);
     command.args(&args.names).args(["--format", "markdown", "--results"]).arg(&results);
+    command.args(args.rows.iter().flat_map(|text| ["--rows", text]));
     let numbers = [("--seeds", args.seeds), ("--threads", args.threads), ("--uncertainty", args.uncertainty)];
     for (name, value) in numbers {
         if let Some(value) = value {

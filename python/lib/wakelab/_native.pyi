@@ -69,6 +69,7 @@ class _Map(_Kernel, _Seeds, total=False):
     over_best: bool
 
 class _Experiments(TypedDict, total=False):
+    rows: _Texts
     quick: bool
     longer: int
     uncertainty: Optional[int]
