@@ -222,8 +222,6 @@ fn lock_server_with_fewer_servers_than_clients() {
     let spec = "lock-server:clients=3,servers=2,statements=3,cpu-us=30,hold-ns=70,spin-ns=9,handoff=yes,reads=1,\
                 read-us=8,log-us=50,client-us=4,spread-percent=1";
     let found = expand(spec);
-    // Alone, a transaction takes 4 + 30 + 8 us and 3 x 70 ns = 42,210 ns, and 75,000 ns to commit. During a write of 50
-    // us, 2 x 50,000 / 117,210 = 0.85 commits arrive, so groups have 1.
     let client = |number: u32, server: u32| {
         let program = [FOREVER, compute(4000, 1), send(server, 200, 0), recv(2 + server, 0), END];
         task("client", number, 65_536, &program)
@@ -234,34 +232,29 @@ fn lock_server_with_fewer_servers_than_clients() {
         program.extend([compute(10_000, 1), lock, compute(70, 0), unlock, sleep(8000, Source::Device), END]);
         program.push(repeat(2));
         program.extend([compute(10_000, 1), lock, compute(70, 0), unlock, END]);
-        program.extend([send(4, 1, 0), recv(5, 0), count(1), send(2 + s, 200, 0), END]);
+        program.extend([send(4, 1, 0), recv(6, 0), count(1), send(2 + s, 200, 0), END]);
         task("server", number, 1_048_576, &program)
     };
-    let (groups_begin, groups_end) =
-        ([FOREVER, repeat(1), recv(4, 0), END], [repeat(1), send(5, 1, 0), END, END]);
+    // The first record, and the other server's if it is there.
+    let take = [recv(4, 0), send(5, 1, 0)];
+    let others = [repeat(1), Op::WhenReady { channel: 4 }, take[0], take[1], END, END];
     let write = [compute(20_000, 1), sleep(50_000, Source::Device)];
-    let log_writer =
-        task("log-writer", 5, 65_536, &[&groups_begin[..], &write[..], &groups_end[..]].concat());
+    let answer = [repeat(2), Op::WhenReady { channel: 5 }, recv(5, 0), send(6, 1, 0), END, END, END];
+    let log_writer = [&[FOREVER][..], &take, &others, &write, &answer].concat();
+    let log_writer = task("log-writer", 5, 65_536, &log_writer);
     let expected = [client(0, 0), client(1, 1), client(2, 0), server(3, 0), server(4, 1), log_writer];
     assert_eq!(found.tasks, expected);
     assert_eq!(found.locks, [Lock { spin_ns: 9, handoff: true, ..Lock::default() }]);
     let (socket, semaphore) = (Channel { sync: true, ..futex(212_992) }, futex(212_992));
-    assert_eq!(found.channels, [socket, socket, socket, socket, semaphore, semaphore]);
+    assert_eq!(found.channels, [socket, socket, socket, socket, semaphore, semaphore, semaphore]);
 }
 
+/// There are at most as many servers as clients, and no log writer without a log.
 #[test]
-fn lock_server_groups_commits() {
-    let group = |spec: &str| expand(spec).tasks.last().unwrap().program[1];
-    // By default a transaction takes 5 + 200 + 2 x 100 us and 10 x 2 us = 425 us, and 500 us with the commit. So groups
-    // have 100 x 50 / 500 = 10.
-    assert_eq!(group("lock-server:clients=100"), repeat(10));
-    assert_eq!(group("lock-server:clients=1"), repeat(1));
-    assert_eq!(group("lock-server:clients=100,commit-group=7"), repeat(7));
-    assert_eq!(group("lock-server:clients=100,servers=3,commit-group=7"), repeat(3));
-    // There are at most as many servers as clients, and no log writer without a log.
+fn lock_server_without_a_log() {
     let found = expand("lock-server:clients=2,servers=9,log-us=0");
     assert_eq!(found.tasks.iter().map(|task| &task.name[..1]).collect::<String>(), "ccss");
-    assert!(!found.tasks[2].program.contains(&recv(5, 0)));
+    assert!(!found.tasks[2].program.contains(&recv(6, 0)));
 }
 
 #[test]
@@ -422,19 +415,20 @@ proptest! {
     }
 }
 
-/// 20 users. Alone, a transaction takes 50 + 300 + 3 x 100 = 650 us, and its commit one and a half times 100 us more.
-/// During the 120 us of a write, 20 x 120 / 800 = 3 commits arrive, so the group is 4. Bursts take 300 / 4 = 75 us.
-/// There are three kernel threads on CPUs 0 to 2, whose first runs are 40 ms apart.
+/// 20 users. Bursts take 300 / 4 = 75 us. There are three kernel threads on CPUs 0 to 2, whose first runs are 40 ms
+/// apart.
 #[test]
 fn oltp_is_bursts_reads_and_a_commit() {
     let found = expand("oltp:users=20,spread-percent=0,kworkers=3");
     let device = |us: u64| Op::Sleep { delay_ns: us * 1000, source: Source::Device };
     let burst = compute(75_000, 0);
-    let server = [FOREVER, device(50), repeat(3), burst, device(100), END, burst, send(0, 1, 0), recv(1, 0)];
+    let server = [FOREVER, device(50), repeat(3), burst, device(100), END, burst, send(0, 1, 0), recv(2, 0)];
     let server = [&server[..], &[Op::Count { units: 1 }, END]].concat();
     assert!(found.tasks[..20].iter().all(|task| task.program == server && task.allowed.is_none()));
-    let log = [FOREVER, repeat(4), recv(0, 1000), END, compute(20_000, 0), device(100)];
-    let log = [&log[..], &[repeat(4), send(1, 1, 0), END, END]].concat();
+    let take = [recv(0, 1000), send(1, 1, 0)];
+    let others = [repeat(19), Op::WhenReady { channel: 0 }, take[0], take[1], END, END];
+    let answer = [repeat(20), Op::WhenReady { channel: 1 }, recv(1, 0), send(2, 1, 0), END, END, END];
+    let log = [&[FOREVER][..], &take, &others, &[compute(20_000, 0), device(100)], &answer].concat();
     assert_eq!(found.tasks[20].program, log);
     let kworkers = &found.tasks[21..];
     let starts: Vec<_> = kworkers.iter().map(|task| (task.allowed.clone().unwrap(), task.start_ns)).collect();
