@@ -400,6 +400,8 @@ WL_INLINE u64 wl_fair_protect_until(struct wl_policy *p, const struct wl_entity 
 {
 	u64 shortest_ns;
 
+	if (wl_axis(p, parity) == WL_PARITY_OFF)
+		return 0;
 	if (wl_axis(p, queue) != WL_QUEUE_FAIR_2025 ||
 	    !wl_read_once(wl_cpu_of(p, cpu)->slices.nr_own))
 		return WL_VTIME_NEVER;

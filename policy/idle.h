@@ -11,7 +11,7 @@
 #define WL_IDLE_H
 
 #include "capacity.h"
-#include "idle_merged.h"
+#include "idle_node.h"
 #include "idle_walk.h"
 
 /* The designs' files; `cargo xtask lists` writes these lines. */
@@ -38,6 +38,9 @@ WL_INLINE int wl_search_by_form(struct wl_policy *p, struct wl_search *s, const 
 	case WL_SCAN_UTIL:
 	case WL_SCAN_PACKED:
 		return wl_search_merged(p, s, t, out);
+	case WL_SCAN_NODE:
+	case WL_SCAN_NODE_4:
+		return wl_search_node(p, s, t, out);
 	default:
 		return wl_search_scan(p, s, t, out);
 	}

@@ -2,7 +2,7 @@
 /*
  * idle_merged.h - idle=scan, form=merged (Linux 5.12), form=aged (5.15 to 5.19), form=util (since
  * 6.0) and form=packed: one walk through target's LLC that looks for an idle core and for an idle
- * CPU at once.
+ * CPU at once. idle_node.h goes on in other LLCs.
  *
  * The walk visits allowed CPUs in order, wrapping. merged starts at target, the others at the CPU
  * behind target. There are two kinds of walk:

@@ -87,6 +87,10 @@ enum wl_scan_form {
 	 * on the target, and without a look at the recent CPU.
 	 */
 	WL_SCAN_PACKED,
+	/* idle_node.h: SIS_NODE of 2023: as util, and then the other LLCs of target's node. */
+	WL_SCAN_NODE,
+	/* idle_node.h: As node, but at most four other LLCs. */
+	WL_SCAN_NODE_4,
 };
 
 /* Where `smt-balance` takes its random numbers from. */
@@ -215,6 +219,14 @@ enum wl_queue_axis {
 	WL_QUEUE_FAIR_2025,
 };
 
+/* Whether a running task keeps its CPU until its slice is over. */
+enum wl_parity {
+	/* queue_fair.h: Yes, as long as it is eligible (RUN_TO_PARITY). */
+	WL_PARITY_ON,
+	/* queue_fair.h: No: an eligible task with an earlier deadline preempts it. */
+	WL_PARITY_OFF,
+};
+
 /* Whether CPUs of unequal speed are told apart. */
 enum wl_capacity_axis {
 	/* No: all CPUs count alike. */
@@ -285,6 +297,7 @@ struct wl_params {
 	u32 cluster;	  /* enum wl_cluster_axis */
 	u32 groups;	  /* enum wl_groups_axis */
 	u32 queue;	  /* enum wl_queue_axis */
+	u32 parity;	  /* with queue=fair, fair-2023, fair-2024, fair-2025: enum wl_parity */
 	u32 capacity;	  /* enum wl_capacity_axis */
 	u32 balance;	  /* enum wl_balance_axis */
 	u32 push;	  /* enum wl_push_axis */

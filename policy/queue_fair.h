@@ -13,7 +13,8 @@
  *		next slice, and the CPU reschedules if others wait
  *   parity	A running task that is eligible and has not reached its deadline is not preempted
  *		(RUN_TO_PARITY). Once it has got another slice, it gives way to an eligible task
- *		with an earlier deadline
+ *		with an earlier deadline. With parity=off it does so at any time, as with
+ *		NO_RUN_TO_PARITY
  *   preempt	An eligible task that arrives preempts a running task that is beyond V, if the host
  *		finds no eligible task with an earlier deadline before it (WL_PREEMPT_IF_FIRST); and
  *		in any case one whose slice is over

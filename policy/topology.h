@@ -55,7 +55,7 @@ struct wl_level {
 	u32 imbalance_pct; /* 110 for SMT, 117 inside an LLC, 125 beyond (Linux's sd_init) */
 	u32 has_counters;  /* its domains have a busy counter (levels 1 .. llc_level - 1) */
 	u32 counter_base;  /* counter of domain d: counter[counter_base + d] */
-	u32 wake_affine;   /* wake-ups, forks and execs may cross it: nodes at most 30 apart */
+	u32 wake_affine;   /* wake-ups, forks, execs may cross it: nodes 30 apart, on EPYC 32 */
 	u32 distance; /* ACPI's distance of its farthest nodes; WL_LOCAL_DISTANCE inside one node */
 	u16 dom_of[WL_MAX_CPUS];   /* CPU -> domain */
 	u16 first[WL_MAX_CPUS];	   /* domain -> index of its first CPU in cpus[] */

@@ -12,6 +12,10 @@ pub enum Measure {
         /// Factor by which the published run is longer: 10 if the simulated run has a tenth of the loops.
         #[serde(default = "one")]
         times: u64,
+        /// The part of the units, in percent, whose rate stands for the whole run: the seconds are those that all units
+        /// take at this rate.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        within_percent: Option<Within>,
     },
     /// Units a second in the measured part; more is better.
     Rate {
@@ -64,6 +68,16 @@ impl Measure {
             Measure::Rate { unit, .. } => unit,
             Measure::Latency { .. } | Measure::Decision {} | Measure::Search { .. } => "us",
             Measure::CpuShare { .. } | Measure::Efficiency { .. } => "%",
+        }
+    }
+
+    /// Returns the part of the units in which a rate is taken, if it is not the steady part.
+    pub fn within(&self) -> Option<Within> {
+        match self {
+            Measure::Makespan { within_percent, .. } | Measure::Rate { within_percent, .. } => {
+                *within_percent
+            }
+            _ => None,
         }
     }
 }

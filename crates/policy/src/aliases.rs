@@ -42,6 +42,7 @@ pub(crate) static ALIASES: [Alias; 8] = [
         policy: "linux-5.2",
         differences: &[
             "The search, wake_wide and CFS are those of 5.2.",
+            "5.4 lets wake-ups and forks cross the sockets of AMD's EPYC, which are 32 apart; this policy does so up to 30.",
             "With unequal capacities, 5.4 checks whether the wakee fits this CPU and the previous one (wake_cap); this policy takes all CPUs as equal.",
         ],
     },

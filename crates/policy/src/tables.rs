@@ -13,7 +13,7 @@ use crate::fields::Place;
 use crate::mirror::{
     LEVEL_PLACES, LEVEL_SIZE, LOCAL_DISTANCE, MAX_THREADS, POLICY_PLACES, TOPO_PLACES, TOPO_SIZE,
 };
-use crate::{Error, MAX_CPUS, MAX_LEVELS, Params, PolicySpec};
+use crate::{Balance, Error, MAX_CPUS, MAX_LEVELS, Params, PolicySpec, Queue};
 
 /// `cluster_of` of a CPU without a cluster.
 const NO_CLUSTER: u16 = 0xffff;
@@ -25,6 +25,10 @@ const NO_CPU: u16 = 0;
 
 /// Nodes farther apart than this do not take part in wake-affine or fork placement (Linux's RECLAIM_DISTANCE).
 const WAKE_AFFINE_DISTANCE_MAX: u32 = 30;
+
+/// The distance between sockets of AMD's EPYC, up to which Linux since 5.4 lets wake-affine and fork placement cross on
+/// these machines (node_reclaim_distance). Machines of others state 31 or less, or more.
+const EPYC_DISTANCE: u32 = 32;
 
 /// One level: `struct wl_level`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,6 +105,9 @@ impl Tables {
         }
         // A policy that does not read counters should not pay for them.
         tables.levels.iter_mut().for_each(|level| level.has_counters &= traits.keeps_counters != 0);
+        if is_since_5_4(spec) {
+            tables.levels.iter_mut().for_each(|level| level.wake_affine |= level.distance == EPYC_DISTANCE);
+        }
         Ok(tables)
     }
 
@@ -378,6 +385,15 @@ fn partitions(topology: &Topology, clusters: bool) -> Vec<Partition> {
         });
     }
     made
+}
+
+/// Whether a policy is that of Linux 5.4 or later, by how it balances.
+fn is_since_5_4(spec: &PolicySpec) -> bool {
+    match spec.balance {
+        Balance::Linux5_12 | Balance::Linux6_12 => true,
+        Balance::Linux4_15 => false,
+        Balance::Load => !matches!(spec.queue, Queue::Cfs2007 | Queue::Cfs2018),
+    }
 }
 
 /// For each CPU, the lowest CPU that is in its domain according to `together`.

@@ -27,7 +27,7 @@ impl Drift {
     /// Returns the drift of the rate that `measure` takes between two moments; `None` for other measures, and if a run
     /// has no such rate.
     pub(crate) fn of(measure: &Measure, outcomes: &[Vec<Outcome>; 2]) -> Option<Drift> {
-        let Measure::Rate { within_percent: Some(within), .. } = measure else { return None };
+        let within = measure.within()?;
         let of_side = |side: &Vec<Outcome>| -> Option<Vec<f64>> {
             side.iter().map(|outcome| metric::drift_within(outcome, within.percent())).collect()
         };

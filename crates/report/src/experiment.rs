@@ -400,7 +400,13 @@ fn efficiency(part: Efficiency, outcome: &Outcome) -> Option<f64> {
 /// Returns the figure of a run in the measure's unit; `None` if it is not defined.
 fn value(measure: &Measure, workload: &Workload, outcome: &Outcome) -> Option<f64> {
     match measure {
-        Measure::Makespan { times } => metric::makespan(outcome).map(|ns| ns * *times as f64 / 1e9),
+        Measure::Makespan { times, within_percent } => {
+            let seconds = match within_percent {
+                Some(within) => metric::seconds_within(outcome, within.percent()),
+                None => metric::makespan(outcome).map(|ns| ns / 1e9),
+            };
+            seconds.map(|seconds| seconds * *times as f64)
+        }
         Measure::Rate { per_unit, within_percent, .. } => {
             let rate = match within_percent {
                 Some(within) => metric::rate_within(outcome, within.percent()),

@@ -103,7 +103,7 @@ fn neutral() -> Vec<Metric> {
         |outcome| ratio(remote_reads(outcome), outcome.counts.selects),
     ));
     all.push(metric("reads_per_search", "reads per search", Unit::Count, Direction::Neutral, |outcome| {
-        ratio(remote_reads(outcome), outcome.counts.searches)
+        ratio(outcome.counts.search_reads, outcome.counts.searches)
     }));
     all.extend(search_times());
     all.push(metric(
@@ -254,6 +254,12 @@ pub(crate) fn rate_within(outcome: &Outcome, [from, to]: [u8; 2]) -> Option<f64>
     is_known.then(|| (done(to) - done(from)) * 1e9 / (spans * progress.span_ns as f64 * progress.unit as f64))
 }
 
+/// Returns the seconds that all units would take at the rate of this part of them, in percent.
+pub(crate) fn seconds_within(outcome: &Outcome, within: [u8; 2]) -> Option<f64> {
+    let all = outcome.progress.units.iter().sum::<u64>() as f64 / outcome.progress.unit as f64;
+    rate_within(outcome, within).map(|rate| all / rate)
+}
+
 /// Returns by how much the rate of the second half of this part of a run exceeds that of its first half, in percent. A
 /// part that is steady has about 0.
 pub(crate) fn drift_within(outcome: &Outcome, [from, to]: [u8; 2]) -> Option<f64> {
@@ -302,6 +308,8 @@ mod tests {
         assert_eq!(rate_within(&run, [20, 80]), Some(20_000.0));
         assert_eq!(rate_within(&run, [10, 50]), Some(16_000.0));
         assert_eq!(rate_within(&Outcome::default(), [10, 50]), None, "nothing was done");
+        assert_eq!(seconds_within(&run, [10, 50]), Some(0.00625), "100 units at 16 a ms");
+        assert_eq!(seconds_within(&Outcome::default(), [10, 50]), None);
         // 10 units in 1 ms, then 80 in 5 ms until 90 were done: from 10 to 50 in 2.5 ms, to 90 in 2.5.
         assert_eq!(drift_within(&run, [10, 90]), Some(0.0));
         // Until a tenth was done 10 a ms, and from there to a fifth, too; then 20.

@@ -58,6 +58,7 @@ fn outcome(seed: u64, makespan_ns: u64) -> Outcome {
     };
     outcome.counts.selects = 40;
     outcome.counts.searches = 10;
+    outcome.counts.search_reads = 45;
     outcome.time.work_ns = 400_000;
     outcome.time.idle_ns = 200_000;
     outcome.time.switch_ns = 80_000;
@@ -73,6 +74,7 @@ fn faster(seed: u64, makespan_ns: u64) -> Outcome {
     outcome.wakeup_latency = histogram(1000, 10);
     outcome.migrations = [0; 8];
     outcome.select_reads = [10, 0, 0, 20, 0, 0, 0, 0];
+    outcome.counts.search_reads = 15;
     outcome.reasons = BTreeMap::from([("target-idle".to_owned(), 20), ("balance-moved".to_owned(), 20)]);
     outcome.time.select_ns = 20_000;
     outcome.time.idle_ns = 220_000;
@@ -121,7 +123,7 @@ fn a_row_by_hand() {
     );
     // 60 reads of others' state in 40 decisions, 10 searches; then 20.
     assert_eq!((row("reads_per_decision").0.0, row("reads_per_decision").1.0), (Some(1.5), Some(0.5)));
-    assert_eq!((row("reads_per_search").0.0, row("reads_per_search").1.0), (Some(6.0), Some(2.0)));
+    assert_eq!((row("reads_per_search").0.0, row("reads_per_search").1.0), (Some(4.5), Some(1.5)));
     // (80,000 + 40,000 + 1) of 800,000.
     assert!((row("scheduler_time_percent").0.0.unwrap() - 15.000125).abs() < 1e-9);
     assert_eq!(row("utilisation_percent").0.0, Some(75.0));

@@ -36,6 +36,7 @@ mod tests {
                 p.affine_loads,
                 p.groups,
                 p.queue,
+                p.parity,
                 p.capacity,
                 p.balance,
                 p.push,

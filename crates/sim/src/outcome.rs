@@ -42,6 +42,8 @@ pub struct Counts {
     pub selects: u64,
     /// Placement decisions that went past target and prev into a search.
     pub searches: u64,
+    /// Reads of other CPUs' state, from SMT siblings on, in these decisions.
+    pub search_reads: u64,
     /// Idle CPUs that a search found but another wake-up had claimed.
     pub lost_claims: u64,
     /// Interrupts sent to other CPUs.

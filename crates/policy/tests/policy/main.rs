@@ -33,6 +33,7 @@ mod host;
 mod idle_merged;
 mod idle_narrow;
 mod idle_nearest;
+mod idle_node;
 mod idle_none;
 mod idle_scan;
 mod idle_smt_balance;

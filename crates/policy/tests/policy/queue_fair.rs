@@ -213,6 +213,24 @@ fn a_wakee_waits_for_a_task_within_its_share() {
     );
 }
 
+/// A runs alone for 1 ms, with its deadline at 3. A task of twice its weight wakes at V, which is 1, with its deadline
+/// at 1 + 1.5. A is not beyond V.
+#[test]
+fn without_parity_an_earlier_deadline_preempts() {
+    for queue in ["fair", "fair-2023", "fair-2024", "fair-2025"] {
+        let [on, off] = ["on", "off"].map(|parity| {
+            let spec = format!("linux-6.12+queue={queue}+parity={parity}+min-granularity-ns={}", 3 * MS);
+            let mut host = Host::new(policy(&spec, &machine(2, None, 4, 1)));
+            let mut c = host.task(2048);
+            let _a = host.running(1024, 0);
+            host.now_ns = MS;
+            wake(&mut host, &mut c, 0)
+        });
+        assert_eq!((on, off.0), ((5 * MS / 2, 0), 5 * MS / 2), "{queue}");
+        assert_ne!(off.1, 0, "{queue}");
+    }
+}
+
 #[test]
 fn shares_follow_weights() {
     // Three tasks on one CPU under a tick of 1 ms, by the contract: the earliest deadline that may run.

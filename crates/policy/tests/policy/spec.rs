@@ -21,7 +21,7 @@ fn refusals_say_what_is_possible() {
     assert_eq!(
         refusal("linux-4.15+colour=blue"),
         "unknown axis `colour` in `colour=blue`; expected one of: idle, form, rotor, affine, affine-form, factor, \
-         affine-loads, cluster, groups, queue, capacity, balance, push, fork, latency-ns, min-granularity-ns, wakeup-granularity-ns, migration-cost-ns, shares-min-ns, shares-max-ns, wait-max-ns"
+         affine-loads, cluster, groups, queue, parity, capacity, balance, push, fork, latency-ns, min-granularity-ns, wakeup-granularity-ns, migration-cost-ns, shares-min-ns, shares-max-ns, wait-max-ns"
     );
     assert!(refusal("linux-4.15+idle").starts_with("`idle` is not an override; expected AXIS=VALUE"));
     assert!(refusal("linux-4.15+").starts_with("`` is not an override"));
@@ -147,7 +147,7 @@ fn as_data_a_policy_is_its_axes() {
         json,
         serde_json::json!({
             "idle": "smt-balance", "form": "4.15", "rotor": "published", "affine": "always", "affine-form": "4.15",
-            "factor": "node", "affine-loads": "runnable", "cluster": "off", "groups": "load", "queue": "cfs-2018", "capacity": "ignored", "balance": "4.15",
+            "factor": "node", "affine-loads": "runnable", "cluster": "off", "groups": "load", "queue": "cfs-2018", "parity": "on", "capacity": "ignored", "balance": "4.15",
             "push": "on", "fork": "idlest",
             "tunables": { "latency-ns": 7_000_000 },
         })

@@ -97,6 +97,26 @@ fn impossible_machines_are_refused() {
     );
 }
 
+/// AMD's firmware states 32 between sockets. Linux has joined them since 5.4.
+#[test]
+fn sockets_of_epyc_are_joined_since_5_4() {
+    let mut topology = machine(2, None, 2, 1);
+    for (distance, spec_text, joined) in [
+        (32, "linux-5.2", false),
+        (32, "linux-2.6.24", false),
+        (32, "linux-5.12", true),
+        (32, "linux-6.12", true),
+        (32, "wakelab", true),
+        (31, "linux-6.12", false),
+        (33, "linux-6.12", false),
+        (30, "linux-4.15", true),
+    ] {
+        topology.node_distance = vec![vec![10, distance], vec![distance, 10]];
+        let tables = Tables::build(&topology, &spec(spec_text)).unwrap();
+        assert_eq!(tables.levels.last().unwrap().wake_affine, joined, "{distance} {spec_text}");
+    }
+}
+
 #[test]
 fn an_image_for_a_smaller_host_has_the_same_tables() {
     let tables = Tables::build(&machine(2, None, 2, 2), &spec("linux-4.15")).unwrap();
@@ -105,19 +125,19 @@ fn an_image_for_a_smaller_host_has_the_same_tables() {
     tables.write_image(&params, 64, &mut image).unwrap();
     let u16_at = |at: usize| u16::from_ne_bytes([image[at], image[at + 1]]);
     let u32_at = |at: usize| u32::from_ne_bytes(image[at..at + 4].try_into().unwrap());
-    // wl_params 128; nr_cpus, nr_levels, llc_level, smt_level, unequal, slots; cluster_of[64], capacity[64],
+    // wl_params 136; nr_cpus, nr_levels, llc_level, smt_level, unequal, slots; cluster_of[64], capacity[64],
     // llc_first[64], block_of[64], slot_of[64]; then wl_level of 28 + 7 * 128 bytes.
-    assert_eq!([128, 132, 136, 140, 144, 148].map(u32_at), [8, 4, 2, 1, 0, 2]);
-    assert_eq!([152, 152 + 128].map(u16_at), [0xffff, 1024]);
+    assert_eq!([136, 140, 144, 148, 152, 156].map(u32_at), [8, 4, 2, 1, 0, 2]);
+    assert_eq!([160, 160 + 128].map(u16_at), [0xffff, 1024]);
     // CPUs c and c + 4 share a core, and LLC 1 is CPUs 2, 3, 6 and 7.
-    assert_eq!([5, 6].map(|cpu| u16_at(152 + 2 * 128 + 2 * cpu)), [0, 2], "llc_first");
-    assert_eq!([5, 6].map(|cpu| u16_at(152 + 3 * 128 + 2 * cpu)), [0, 1], "block_of");
-    assert_eq!([5, 6].map(|cpu| u16_at(152 + 4 * 128 + 2 * cpu)), [3, 1], "slot_of");
-    let level_2 = 128 + 24 + 640 + 2 * (28 + 7 * 128);
+    assert_eq!([5, 6].map(|cpu| u16_at(160 + 2 * 128 + 2 * cpu)), [0, 2], "llc_first");
+    assert_eq!([5, 6].map(|cpu| u16_at(160 + 3 * 128 + 2 * cpu)), [0, 1], "block_of");
+    assert_eq!([5, 6].map(|cpu| u16_at(160 + 4 * 128 + 2 * cpu)), [3, 1], "slot_of");
+    let level_2 = 136 + 24 + 640 + 2 * (28 + 7 * 128);
     assert_eq!(u32_at(level_2), Distance::Llc as u32);
     assert_eq!([0, 1].map(|above| u32_at(level_2 + 24 + above * (28 + 7 * 128))), [10, 20], "distance");
     assert_eq!([0, 1, 2].map(|cpu| u16_at(level_2 + 28 + 2 * cpu)), [0, 0, 1], "dom_of");
-    assert_eq!(image.len(), 128 + 24 + 640 + 8 * (28 + 7 * 128));
+    assert_eq!(image.len(), 136 + 24 + 640 + 8 * (28 + 7 * 128));
     let error = tables.write_image(&params, 4, &mut image).unwrap_err();
     assert_eq!(error, Error::CpuCount { nr_cpus: 8, max_cpus: 4 });
 }

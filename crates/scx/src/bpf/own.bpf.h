@@ -18,6 +18,7 @@
 #define OWN_cluster	 policy_params.cluster
 #define OWN_groups	 WL_GROUPS_EXACT
 #define OWN_queue	 WL_QUEUE_FAIR
+#define OWN_parity	 WL_PARITY_ON
 #define OWN_capacity	 WL_CAPACITY_AWARE
 #define OWN_balance	 WL_BALANCING_LOAD
 #define OWN_push	 WL_PUSH_ON
@@ -34,6 +35,7 @@ const struct wl_params axis_params SEC(".rodata") = {
 	.affine_loads = OWN_affine_loads,
 	.groups = OWN_groups,
 	.queue = OWN_queue,
+	.parity = OWN_parity,
 	.capacity = OWN_capacity,
 	.balance = OWN_balance,
 	.push = OWN_push,

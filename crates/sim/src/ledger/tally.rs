@@ -91,7 +91,11 @@ impl Tally {
 
     pub(crate) fn decision(&mut self, decision: &Decision, misses: &PolicyReads) {
         self.counts.selects += 1;
-        self.counts.searches += u64::from(decision.searched != 0);
+        if decision.searched != 0 {
+            self.counts.searches += 1;
+            let remote = decision.reads.at.iter().skip(Distance::Smt.index());
+            self.counts.search_reads += remote.map(|&reads| u64::from(reads)).sum::<u64>();
+        }
         self.counts.lost_claims += u64::from(decision.lost_claims);
         self.reasons[decision.reason() as usize] += 1;
         self.affine_reasons[decision.affine_reason() as usize] += 1;

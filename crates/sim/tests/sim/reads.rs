@@ -49,6 +49,7 @@ fn the_second_of_two_reads_is_a_hit() {
         );
         let llc = Distance::Llc.index();
         assert_eq!((run.select_reads[llc], run.select_misses[llc]), (2, 1));
+        assert_eq!((run.counts.searches, run.counts.search_reads), (0, 0), "none needed a search");
         assert_eq!((run.enqueue_reads[llc], run.enqueue_misses[llc]), (2, 0));
     }
 }

@@ -47,6 +47,11 @@ fn each_step_has_its_reads() {
         [once(352, 8), once(1, 1), once(91, 4), once(80, 2), once(80, 2)]
     );
     assert_eq!(run.time.select_ns, 352);
+    assert_eq!(
+        (run.counts.searches, run.counts.search_reads),
+        (1 + 1, 6 + 2),
+        "all but those of CPU 0 itself; and the wakee's start"
+    );
 }
 
 /// The same with CPU 1 busy too, where two busy threads run at half speed: everything takes twice as long.
