@@ -209,6 +209,11 @@ fn machines_of_the_published_tables_have_their_shapes() {
     assert_eq!(sizes("xeon-4s24c2t"), (192, 4, 2));
     let topology = Machine::preset("xeon-4s24c2t").unwrap().topology;
     assert_eq!((topology.distance(0, 24), topology.distance(0, 95)), (Numa1, Numa1));
+    for (name, llc_cpus, near) in [("xeon-2s56c2t", 112, Llc), ("xeon-2s56c2t-split4", 28, Node)] {
+        assert_eq!(sizes(name), (224, 2, 2), "{name}");
+        let topology = Machine::preset(name).unwrap().topology;
+        assert_eq!((topology.llc_cpus(0).len(), topology.distance(0, 14)), (llc_cpus, near), "{name}");
+    }
     for (name, nodes, near) in [("xeon-2s24c2t", 2, Llc), ("xeon-2s24c2t-snc2", 4, Numa1)] {
         assert_eq!(sizes(name), (96, nodes, 2), "{name}");
         let machine = Machine::preset(name).unwrap();
@@ -267,7 +272,7 @@ fn machines_are_found_by_name_and_by_path() {
         "unknown machine `smp-9`; expected one of epyc-7713-2s, epyc-7713-2s-nps2, \
          epyc-7713-2s-nps4, epyc-7742-2s, epyc-9654-2s, kunpeng920-1n24c, kunpeng920-1n32c, kunpeng920-2n64c, \
          kunpeng920-4n96c, power9-2s22c4t, smp-2, smp-8, snapdragon-865, xeon-1s56c2t, xeon-2s22c2t, xeon-2s24c2t, \
-         xeon-2s24c2t-snc2, xeon-4s24c2t, xeon-x5650-2s, host, or the path of a .toml file or of lstopo's .xml"
+         xeon-2s24c2t-snc2, xeon-2s56c2t, xeon-2s56c2t-split4, xeon-4s24c2t, xeon-x5650-2s, host, or the path of a .toml file or of lstopo's .xml"
     );
 
     let folder = tempfile::tempdir().unwrap();
