@@ -203,22 +203,24 @@ impl Loader {
 
     /// Returns what happened if the scheduler has not been attached all the time.
     pub(crate) fn lost(&mut self) -> Result<Option<String>, AbError> {
-        if let Some(status) = self.ended()? {
-            let said = self.output.last_lines()?;
-            return Ok(Some(format!("the loader ended with {}{said}", status_words(status))));
-        }
+        let mut ended = self.ended()?;
         let now = self.sched_ext.now()?;
-        if now == self.attached {
-            return Ok(None);
+        if ended.is_none() {
+            if now == self.attached {
+                return Ok(None);
+            }
+            // The kernel has just detached it, and the loader is about to say why. Whether it has ended by now or ends
+            // a moment later, the answer is the same.
+            ended = self.wait(DETACH_LIMIT / 10)?;
         }
-        // The kernel has just detached it, and the loader is about to say why.
-        self.wait(DETACH_LIMIT / 10)?;
-        let said = self.output.last_lines()?;
-        let what = match now.state == "enabled" && now.ops == self.attached.ops {
-            true => "the policy was attached again during the run".to_owned(),
-            false => format!("state `{}`, scheduler `{}` at the end of the run", now.state, now.ops),
+        let what = match ended {
+            Some(status) => format!("the loader ended with {}", status_words(status)),
+            None if now.state == "enabled" && now.ops == self.attached.ops => {
+                "the policy was attached again during the run".to_owned()
+            }
+            None => format!("state `{}`, scheduler `{}` at the end of the run", now.state, now.ops),
         };
-        Ok(Some(format!("{what}{said}")))
+        Ok(Some(format!("{what}{}", self.output.last_lines()?)))
     }
 
     /// Stops the loader by SIGINT and waits until the kernel's own scheduler is back. Returns what went wrong before,

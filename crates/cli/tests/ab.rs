@@ -182,6 +182,7 @@ fn a_kernel_against_itself() {
 fn a_scheduler_that_is_ejected_makes_its_run_void() {
     for (mode, why) in [
         ("ejected-once", "the loader ended with exit code 1"),
+        ("outlived-once", "the loader ended with exit code 1"),
         ("again-once", "the policy was attached again during the run"),
         ("unclean-once", "the loader ended with exit code 1"),
     ] {

@@ -218,8 +218,10 @@ mod tests {
         let affine = 1 + len("affine-form") + len("affine-form") * len("factor") + 1;
         assert_eq!(choices(&together()[1]).len(), affine);
         let alone: Vec<usize> = together()[2..].iter().map(|axes| choices(axes).len()).collect();
-        let values: Vec<usize> = together()[2..].iter().map(|axes| axes[0].values.len()).collect();
-        assert_eq!(alone, values);
+        let mut values: Vec<usize> = together()[2..].iter().map(|axes| axes[0].values.len()).collect();
+        // Four of the queues, those that rest on lag, have parity on and off.
+        values[3] += 4;
+        assert_eq!((together()[5][0].name, alone), ("queue", values));
     }
 
     #[test]
@@ -234,9 +236,10 @@ mod tests {
         for (a, b) in pairs {
             assert!(covered.iter().any(|own| own.contains(&a) && own.contains(&b)), "{a:?} with {b:?}");
         }
-        // The two axes with most choices need as many policies as they have pairs.
+        // The two axes with most choices need as many policies as they have pairs. Nine more are enough for the pairs of
+        // other axes that the greedy choice left over; they were eight until the queues had ten choices instead of six.
         let least = choices(&together()[0]).len() * choices(&together()[1]).len();
-        assert!((least..=least + NAMED.len() + 8).contains(&covered.len()), "{}", covered.len());
+        assert!((least..=least + NAMED.len() + 9).contains(&covered.len()), "{}", covered.len());
     }
 
     #[test]
@@ -248,9 +251,9 @@ mod tests {
                 assert!(cover.iter().any(has), "{}={}", axis.name, value.name);
             }
         }
-        // A policy has one idle search, and no named policy has form=aged or packed, narrow, two-choices, none, or
-        // smt-balance with either rotor. These seven have room for all that no named policy has on other axes.
-        assert!(cover.len() <= NAMED.len() + 7, "{cover:?}");
+        // A policy has one idle search, and no named policy has form=aged, packed, node or node-4, narrow, two-choices,
+        // none, or smt-balance with either rotor. These nine have room for all that no named policy has on other axes.
+        assert!(cover.len() <= NAMED.len() + 9, "{}: {cover:?}", cover.len());
     }
 
     #[test]

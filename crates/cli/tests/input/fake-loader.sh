@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Stands in for scx_wakelab in tests/ab.rs: does with the tree $FAKE_SYSFS what the kernel does with /sys when a scheduler comes and
-# goes. $FAKE_LOADER says how it goes wrong: refused (it does not attach), partial (only to
-# tasks that ask for it), late (attached for half a second before the kernel counts it), ejected or again (detached, or detached and attached, during the run), unclean (an error
-# at its end); `once` behind it, as in ejected-once: only the first time.
+# Stands in for scx_wakelab in tests/ab.rs: does with the tree $FAKE_SYSFS what the kernel does with /sys when a
+# scheduler comes and goes. $FAKE_LOADER says how it goes wrong: refused (it does not attach), partial (only to tasks
+# that ask for it), late (attached for half a second before the kernel counts it), ejected or again (detached, or
+# detached and attached, during the run), outlived (ejected, and the loader ends half a second after the command),
+# unclean (an error at its end); `once` behind it, as in ejected-once: only the first time.
 
 [ "$1" = --version ] && exit 0
 tree=$FAKE_SYSFS/kernel/sched_ext
@@ -43,9 +44,13 @@ rm -f "$FAKE_SYSFS/running" "$FAKE_SYSFS/go"
 attach
 # In tests of what goes wrong the command makes `running`, and goes on when `go` is there.
 case $mode in
-ejected)
+ejected | outlived)
     until [ -e "$FAKE_SYSFS/running" ]; do sleep 0.01; done
     detach
+    if [ "$mode" = outlived ]; then
+        touch "$FAKE_SYSFS/go"
+        sleep 0.5
+    fi
     echo "EXIT: runnable task stall (worker[42] failed to run for 10.001s)" >&2
     touch "$FAKE_SYSFS/go"
     exit 1
