@@ -327,6 +327,7 @@ impl Workload {
             | Op::Exec
             | Op::MarkBegin
             | Op::MarkEnd
+            | Op::BeginBatch
             | Op::Count { .. }
             | Op::BeginExit
             | Op::Exit => Ok(()),

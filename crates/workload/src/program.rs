@@ -469,6 +469,9 @@ pub enum Op {
     MarkBegin,
     /// End the measured part.
     MarkEnd,
+    /// Begin a batch of wake-ups: the judged latency ([`Task::judged`]) of each task that this one wakes from now on is
+    /// counted from here, until the next batch begins.
+    BeginBatch,
     /// Count units of useful work as done.
     Count {
         /// Number of units.

@@ -270,12 +270,13 @@ const SOURCES: [(&str, Source); 3] =
     [("timer", Source::Timer), ("device", Source::Device), ("unknown", Source::Unknown)];
 
 /// Operations without arguments: words.
-const PLAIN_STEPS: [(&str, Op); 7] = [
+const PLAIN_STEPS: [(&str, Op); 8] = [
     ("join", Op::Join),
     ("exec", Op::Exec),
     ("yield", Op::Yield),
     ("mark-begin", Op::MarkBegin),
     ("mark-end", Op::MarkEnd),
+    ("begin-batch", Op::BeginBatch),
     ("begin-exit", Op::BeginExit),
     ("exit", Op::Exit),
 ];

@@ -65,7 +65,7 @@ program = [
     { open-gate = "go" },
     { wait = "done[n - 1]" },
     { if = "how == 'fast'", do = [{ compute-ns = 3 }], else = ["yield"] },
-    "mark-begin", "join", "mark-end", "yield", "exit",
+    "mark-begin", "join", "mark-end", "begin-batch", "yield", "exit",
 ]
 [[tasks]]
 name = "worker"
@@ -139,6 +139,7 @@ fn every_key_once() {
                         Op::MarkBegin,
                         Op::Join,
                         Op::MarkEnd,
+                        Op::BeginBatch,
                         Op::Yield,
                         Op::Exit,
                     ],

@@ -116,6 +116,7 @@ fn schbench_messages_as_first_written() {
                 repeat(0),
                 recv(m, 0),
                 END,
+                Op::BeginBatch,
                 repeat(1),
                 send(2 + m, 1, 240),
                 END,

@@ -210,6 +210,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
                 self.ledger.tally.mark_begin(now_ns);
             }
             Next::MarkEnd => self.ledger.tally.mark_end(now_ns),
+            Next::BeginBatch => self.kernel.threads[task as usize].batch_since_ns = now_ns,
             Next::SetShares { group, shares } => self.set_shares(cpu, group, shares),
             Next::MoveTo { group } => self.move_to_group(cpu, task, group),
             Next::Exit(wakees) => {

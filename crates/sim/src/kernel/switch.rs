@@ -51,7 +51,11 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         self.set_curr(cpu, task);
         let t = &self.kernel.threads[task as usize];
         let waited_ns = now_ns - t.waits_since_ns;
-        self.ledger.tally.switch_in(task, now_ns, waited_ns, t.woken, t.judged);
+        self.ledger.tally.switch_in(waited_ns, t.woken);
+        if t.judged {
+            let latency_since_ns = t.woken.then_some(t.latency_since_ns);
+            self.ledger.tally.judged_switch_in(task, now_ns, waited_ns, latency_since_ns);
+        }
         self.ledger.observer.waited(now_ns, cpu, task, waited_ns);
         let (ran, left) = (t.ran, t.cpu);
         if ran && left != cpu && self.kernel.cpus[left as usize].context == task {

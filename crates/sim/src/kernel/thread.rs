@@ -29,6 +29,8 @@ pub(crate) struct Thread {
     pub(crate) refill: u64,
     /// When its wake-up or its wait in a queue began.
     pub(crate) waits_since_ns: u64,
+    /// From when its judged latency counts: the beginning of its wake-up, or of the waker's batch.
+    pub(crate) latency_since_ns: u64,
     /// When it was switched in.
     pub(crate) runs_since_ns: u64,
     /// Until when its groups' quotas were charged.
@@ -57,6 +59,8 @@ pub(crate) struct Thread {
     pub(crate) slice_since_ns: u64,
     /// The stream through memory that was interrupted or preempted, if `left` is one.
     pub(crate) stream: Stream,
+    /// When it began a batch of wake-ups; `u64::MAX`: it has no batches.
+    pub(crate) batch_since_ns: u64,
     /// Its group.
     pub(crate) group: Option<u32>,
     /// Its CPU time when it joined the group.
@@ -70,6 +74,7 @@ impl Thread {
             left: Segment::EMPTY,
             refill: 0,
             waits_since_ns: 0,
+            latency_since_ns: 0,
             runs_since_ns: 0,
             charged_ns: 0,
             cpu: spec.last_cpu.unwrap_or(0),
@@ -86,6 +91,7 @@ impl Thread {
             slice_ns: 0,
             slice_since_ns: 0,
             stream: Stream::default(),
+            batch_since_ns: u64::MAX,
             group: None,
             group_since_ns: 0,
         }

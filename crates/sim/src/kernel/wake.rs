@@ -18,7 +18,7 @@
 //!
 //! A CPU that was notified and has not rescheduled yet is not notified again.
 
-use wakelab_policy::{Decision, Enqueue, EnqueueIn, EnqueueWhy, Reason, SelectIn, WAKE_FORK};
+use wakelab_policy::{Decision, Enqueue, EnqueueIn, EnqueueWhy, Reason, SelectIn, WAKE_FORK, WAKE_IRQ};
 
 use crate::engine::Engine;
 use crate::hardware::cpu::Doing;
@@ -59,6 +59,9 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         let now_ns = self.hardware.now_ns;
         self.make_runnable(wakee, !is_fork);
         let waker = self.kernel.cpus[cpu as usize].curr;
+        let by_task = waker != NONE && flags & WAKE_IRQ == 0;
+        let batch_ns = if by_task { self.kernel.threads[waker as usize].batch_since_ns } else { u64::MAX };
+        self.kernel.threads[wakee as usize].latency_since_ns = now_ns.min(batch_ns);
         if is_fork {
             self.ledger.tally.counts.forks += 1;
         } else {

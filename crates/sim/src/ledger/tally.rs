@@ -129,16 +129,24 @@ impl Tally {
         add(&mut self.balance_misses, misses);
     }
 
-    pub(crate) fn switch_in(&mut self, task: u32, now_ns: u64, waited_ns: u64, woken: bool, judged: bool) {
+    pub(crate) fn switch_in(&mut self, waited_ns: u64, woken: bool) {
         self.counts.switches_in += 1;
         if woken { &mut self.wakeup_latency } else { &mut self.queue_delay }.record(waited_ns);
-        if woken && judged {
-            self.judged_latency.record(waited_ns);
+    }
+
+    /// The same, of a judged task, whose latency counts from `latency_since_ns` if it was woken.
+    pub(crate) fn judged_switch_in(
+        &mut self,
+        task: u32,
+        now_ns: u64,
+        waited_ns: u64,
+        latency_since_ns: Option<u64>,
+    ) {
+        if let Some(since_ns) = latency_since_ns {
+            self.judged_latency.record(now_ns - since_ns);
         }
-        if judged {
-            self.judged_begin_ns.get_or_insert(now_ns);
-            self.by_name.switch_in(task, waited_ns, woken);
-        }
+        self.judged_begin_ns.get_or_insert(now_ns);
+        self.by_name.switch_in(task, waited_ns, latency_since_ns.is_some());
     }
 
     /// How long tasks waited.

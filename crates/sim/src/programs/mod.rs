@@ -149,6 +149,7 @@ impl<'a> Programs<'a> {
             }
             Op::MarkBegin => self.done_with(task, Next::MarkBegin),
             Op::MarkEnd => self.done_with(task, Next::MarkEnd),
+            Op::BeginBatch => self.done_with(task, Next::BeginBatch),
             Op::SetShares { group, shares } => self.done_with(task, Next::SetShares { group, shares }),
             Op::MoveTo { group } => self.done_with(task, Next::MoveTo { group }),
             Op::BeginExit => self.begin_exit(task),

@@ -71,6 +71,8 @@ pub(crate) enum Next {
     MarkBegin,
     /// The measured part ends; continues.
     MarkEnd,
+    /// A batch of wake-ups begins; continues.
+    BeginBatch,
     /// Changes the shares of a group; continues.
     SetShares { group: u32, shares: u32 },
     /// Joins another group; continues.

@@ -242,6 +242,34 @@ fn judged_latencies_begin_with_the_mark() {
     }
 }
 
+/// A task begins a batch at 1,000 and works for 100. Meanwhile a timer on its CPU wakes another task, which takes 30 and
+/// is not of the batch. So the task wakes a third one at 1,130, and a fourth when that is done, at 1,160. In its next batch
+/// it wakes the third one at once.
+#[test]
+fn judged_latencies_count_from_the_batch() {
+    for host in HOSTS {
+        let mut machine = machine(1, 4, 1);
+        machine.costs.wakeup_ns = 30;
+        let raise = |signal| Op::Signal { signal, sync: false };
+        let batches =
+            [compute(1_000), Op::BeginBatch, compute(100), raise(0), raise(1), Op::BeginBatch, raise(2)];
+        let judged = |cpu, ops: &[Op]| Task { judged: true, ..bound(&[cpu], ops.to_vec()) };
+        let waits = |signal| Op::Wait { signal };
+        let tasks = vec![
+            judged(0, &[Op::SleepUntil { time_ns: 1_050, source: Source::Timer }]),
+            bound(&[0], batches.to_vec()),
+            judged(1, &[waits(0), waits(2)]),
+            judged(2, &[waits(1)]),
+        ];
+        let mut scenario = scenario(machine, tasks, host);
+        scenario.workload_mut().signals = 3;
+        let run = outcome(&scenario);
+        let (all, judged) = (&run.wakeup_latency, &run.judged_latency);
+        assert_eq!((all.count, judged.count), (4, 4), "{host:?}");
+        assert_eq!(judged.sum_ns - all.sum_ns, 130 + 160, "{host:?}");
+    }
+}
+
 /// The first task ends at 100, the second at 700, and a task that the first forks at 0 ends at 300.
 #[test]
 fn a_makespan_ends_with_the_last_judged_task() {
