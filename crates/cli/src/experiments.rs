@@ -57,7 +57,7 @@ pub(crate) struct ExperimentsArgs {
     report: Option<PathBuf>,
     /// Results of earlier runs, as `cargo xtask experiments` keeps them: the model's error is learned from these
     /// instead of those that wakelab was built with, and the rows that are run now are written to FILE in their
-    /// place
+    /// place. With --uncertainty, a row that FILE has keeps its gain, and gets the ranges of the draws
     #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "quick", "longer"])]
     results: Option<PathBuf>,
     /// Format of the results

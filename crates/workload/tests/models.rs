@@ -372,6 +372,9 @@ fn stream_written_out() {
             .sum();
         assert_eq!(counted, bytes * 10_000_000 / 4, "{kernel}");
     }
+    // A copy by memcpy() loads the memory with 16 bytes an element, and fetches nothing before it writes.
+    let found = expand("stream:threads=1,times=1,copy-fetches=no,array-bytes=800_000");
+    assert!(found.tasks[0].program.contains(&memory(23_600, 1_600_000, 0)));
 }
 
 /// Returns small values of every parameter; for parameters that are large by nature, their smallest value.
