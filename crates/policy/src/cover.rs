@@ -236,8 +236,8 @@ mod tests {
         for (a, b) in pairs {
             assert!(covered.iter().any(|own| own.contains(&a) && own.contains(&b)), "{a:?} with {b:?}");
         }
-        // The two axes with most choices need as many policies as they have pairs. Nine more are enough for the pairs of
-        // other axes that the greedy choice left over; they were eight until the queues had ten choices instead of six.
+        // The two axes with most choices need as many policies as they have pairs. Nine more are enough for the pairs
+        // of other axes that the greedy choice left over; eight were until the queues had ten choices, not six.
         let least = choices(&together()[0]).len() * choices(&together()[1]).len();
         assert!((least..=least + NAMED.len() + 9).contains(&covered.len()), "{}", covered.len());
     }

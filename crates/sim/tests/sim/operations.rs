@@ -242,9 +242,9 @@ fn judged_latencies_begin_with_the_mark() {
     }
 }
 
-/// A task begins a batch at 1,000 and works for 100. Meanwhile a timer on its CPU wakes another task, which takes 30 and
-/// is not of the batch. So the task wakes a third one at 1,130, and a fourth when that is done, at 1,160. In its next batch
-/// it wakes the third one at once.
+/// A task begins a batch at 1,000 and works for 100. Meanwhile a timer on its CPU wakes another task, which takes 30
+/// and is not of the batch. So the task wakes a third one at 1,130, and a fourth when that is done, at 1,160. In its
+/// next batch it wakes the third one at once.
 #[test]
 fn judged_latencies_count_from_the_batch() {
     for host in HOSTS {
