@@ -203,24 +203,27 @@ impl Loader {
 
     /// Returns what happened if the scheduler has not been attached all the time.
     pub(crate) fn lost(&mut self) -> Result<Option<String>, AbError> {
-        let mut ended = self.ended()?;
-        let now = self.sched_ext.now()?;
-        if ended.is_none() {
-            if now == self.attached {
-                return Ok(None);
-            }
-            // The kernel has just detached it, and the loader is about to say why. Whether it has ended by now or ends
-            // a moment later, the answer is the same.
-            ended = self.wait(DETACH_LIMIT / 10)?;
+        if let Some(status) = self.ended()? {
+            return self.how_it_ended(status).map(Some);
         }
-        let what = match ended {
-            Some(status) => format!("the loader ended with {}", status_words(status)),
-            None if now.state == "enabled" && now.ops == self.attached.ops => {
-                "the policy was attached again during the run".to_owned()
-            }
-            None => format!("state `{}`, scheduler `{}` at the end of the run", now.state, now.ops),
+        let now = self.sched_ext.now()?;
+        if now == self.attached {
+            return Ok(None);
+        }
+        // The kernel has just detached it, and the loader is about to say why. Whether it has ended by now or ends a
+        // moment later, the answer is the same.
+        if let Some(status) = self.wait(DETACH_LIMIT / 10)? {
+            return self.how_it_ended(status).map(Some);
+        }
+        let what = match now.state == "enabled" && now.ops == self.attached.ops {
+            true => "the policy was attached again during the run".to_owned(),
+            false => format!("state `{}`, scheduler `{}` at the end of the run", now.state, now.ops),
         };
         Ok(Some(format!("{what}{}", self.output.last_lines()?)))
+    }
+
+    fn how_it_ended(&mut self, status: ExitStatus) -> Result<String, AbError> {
+        Ok(format!("the loader ended with {}{}", status_words(status), self.output.last_lines()?))
     }
 
     /// Stops the loader by SIGINT and waits until the kernel's own scheduler is back. Returns what went wrong before,
@@ -231,7 +234,7 @@ impl Loader {
         if status.success() {
             return Ok(None);
         }
-        Ok(Some(format!("the loader ended with {}{}", status_words(status), self.output.last_lines()?)))
+        self.how_it_ended(status).map(Some)
     }
 
     /// Ends the program if it has not ended yet: by SIGINT, then by SIGKILL.

@@ -272,7 +272,8 @@ fn machines_are_found_by_name_and_by_path() {
         "unknown machine `smp-9`; expected one of epyc-7713-2s, epyc-7713-2s-nps2, \
          epyc-7713-2s-nps4, epyc-7742-2s, epyc-9654-2s, kunpeng920-1n24c, kunpeng920-1n32c, kunpeng920-2n64c, \
          kunpeng920-4n96c, power9-2s22c4t, smp-2, smp-8, snapdragon-865, xeon-1s56c2t, xeon-2s22c2t, xeon-2s24c2t, \
-         xeon-2s24c2t-snc2, xeon-2s56c2t, xeon-2s56c2t-split4, xeon-4s24c2t, xeon-x5650-2s, host, or the path of a .toml file or of lstopo's .xml"
+         xeon-2s24c2t-snc2, xeon-2s56c2t, xeon-2s56c2t-split4, xeon-4s24c2t, xeon-x5650-2s, host, or the path of a \
+         .toml file or of lstopo's .xml"
     );
 
     let folder = tempfile::tempdir().unwrap();

@@ -59,9 +59,12 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         let now_ns = self.hardware.now_ns;
         self.make_runnable(wakee, !is_fork);
         let waker = self.kernel.cpus[cpu as usize].curr;
-        let by_task = waker != NONE && flags & WAKE_IRQ == 0;
-        let batch_ns = if by_task { self.kernel.threads[waker as usize].batch_since_ns } else { u64::MAX };
-        self.kernel.threads[wakee as usize].latency_since_ns = now_ns.min(batch_ns);
+        if self.kernel.threads[wakee as usize].judged {
+            let by_task = waker != NONE && flags & WAKE_IRQ == 0;
+            let batch_ns =
+                if by_task { self.kernel.threads[waker as usize].batch_since_ns } else { u64::MAX };
+            self.kernel.threads[wakee as usize].latency_since_ns = now_ns.min(batch_ns);
+        }
         if is_fork {
             self.ledger.tally.counts.forks += 1;
         } else {
